@@ -1,0 +1,169 @@
+"""Owns what the slot needs from a library that runs models: a small Protocol, capabilities, the vocabulary.
+
+Two kinds of library fit. One exposes *sequences* in a KV cache that can be forked and trimmed, and logits (llama.cpp).
+The other takes whole prompts, finds their beginnings in a prefix cache of its own and gives tokens (OpenVINO GenAI).
+Both are told the whole tape on every call: the first needs only what is new of it, the second recognises it only whole.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from modelwire.messages import DecodeConfig, ModelDescription
+
+Ids = NDArray[np.int32]
+"""Token ids, shape (n,)."""
+Logits = NDArray[np.float32]
+"""Raw scores of one position, shape (vocabulary,)."""
+
+
+@frozen(kw_only=True)
+class Capabilities:
+    """What a loaded backend can do; told by it, or found by a probe at load.
+
+    `fork`: "cells" shares KV between sequences by `fork`; "content" recognises equal beginnings by itself, so `fork`,
+    `trim` and `drop` are bookkeeping that always succeeds. `rollback`: `trim` can remove the end of a sequence.
+    `stop`: how fine the stop flag is honoured, inside a chunk ("node") or after it ("step"). `logits`: it gives logits,
+    so it is a `LogitsBackend`; otherwise a `NativeBackend`.
+    """
+
+    fork: Literal["cells", "content"]
+    rollback: bool
+    stop: Literal["node", "step"]
+    logits: bool
+    native_lookup: bool = False
+    export_state: bool = False
+
+
+@frozen(kw_only=True)
+class Extended:
+    """How far `extend` came: `length` positions are resident; `stopped` if the stop flag ended it early."""
+
+    length: int
+    stopped: bool
+
+
+class BackendError(Exception):
+    """The library failed in a way that leaves the backend usable; what it said is in the message."""
+
+
+class OutOfCells(BackendError):
+    """There is no room in the KV cache for this chunk. Nothing was changed."""
+
+
+class LoadError(Exception):
+    """The model cannot be served. The message is one line that says what was wrong and what to do."""
+
+
+class StopFlag(Protocol):
+    """The byte by which the front process stops the running operation. Read here, written only there."""
+
+    @property
+    def address(self) -> int:
+        """Address of the byte; it is followed by a zero byte and stays valid while the backend lives."""
+
+    def is_set(self) -> bool: ...
+
+
+class Vocabulary(Protocol):
+    """Text to ids and back. `tokenise` never makes a special token, whatever the text spells."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def special(self) -> Mapping[str, int]:
+        """The special tokens that a template may use, by their text."""
+
+    @property
+    def prepend(self) -> Sequence[int]:
+        """What a prompt begins with unless its template says so itself: the BOS token where the model wants one."""
+
+    @property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end a generation."""
+
+    @property
+    def chat_template(self) -> str | None:
+        """Jinja source from the model file."""
+
+    def tokenise(self, text: str) -> Sequence[int]: ...
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of a token; empty for special tokens."""
+
+    def text_of(self, token: int) -> str:
+        """How the vocabulary spells a token, special ones included (for templates that name BOS and EOS)."""
+
+
+class Backend(Protocol):
+    """A loaded model, used by one thread.
+
+    Sequences are numbered from 0 to `sequences` - 1 and share `cells` positions of KV.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def model(self) -> ModelDescription: ...
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def cells(self) -> int:
+        """KV positions, all sequences together; shared ones count once."""
+
+    @property
+    def sequences(self) -> int: ...
+
+    @property
+    def context(self) -> int:
+        """The longest tape of one operation."""
+
+    @property
+    def chunk(self) -> int:
+        """The largest number of tokens that one `extend` takes."""
+
+    def extend(self, sequence: int, tape: Ids, start: int, rows: int) -> Extended:
+        """Make positions `start` … len(tape) - 1 of a sequence resident; those before `start` are so already.
+
+        Logits are kept for the last `rows` positions, for `LogitsBackend.logits`. If the stop flag ends it, a beginning
+        may have become resident (`Extended.length`) and there are no logits. Raises `OutOfCells` with nothing changed,
+        `BackendError` otherwise.
+        """
+
+    def fork(self, source: int, target: int, length: int) -> None:
+        """Let the empty sequence `target` share the first `length` positions of `source`."""
+
+    def trim(self, sequence: int, length: int) -> bool:
+        """Forget all positions from `length` on. False where the library refuses; then nothing has changed."""
+
+    def drop(self, sequence: int) -> None:
+        """Forget a sequence."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class LogitsBackend(Backend, Protocol):
+    """A backend whose decode loop is ours (`slot.generate`)."""
+
+    def logits(self, row: int) -> Logits:
+        """Logits of one of the `rows` of the last `extend`, 0 the first. A view that the next `extend` overwrites."""
+
+
+@runtime_checkable
+class NativeBackend(Backend, Protocol):
+    """A backend that generates by itself."""
+
+    def generate(self, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[Sequence[int]]:
+        """Generate after `tape`; every item is what one step gave.
+
+        It ends at an end token (which it yields), at `max_tokens`, or after the step in which the stop flag was set.
+        Stop strings are looked for above it.
+        """

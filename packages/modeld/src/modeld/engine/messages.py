@@ -1,0 +1,165 @@
+"""Owns what the front and the engine process say to each other. It knows no bytes and no process.
+
+The front sends one `Run` or `Encode` at a time, and the next only after the engine has ended the one before. A `Run` is
+self-contained: it carries every id that the session stands for, so an engine that has just been restarted serves it as
+well, only slower.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from attrs import field, frozen
+
+from modelwire.messages import DecodeConfig, ModelDescription, Prompt, Reason, Timings, Usage
+
+_Class = TypeVar("_Class", bound=type)
+KINDS: dict[str, type] = {}
+
+
+def _kind(name: str) -> Callable[[_Class], _Class]:
+    def register(cls: _Class) -> _Class:
+        KINDS[name] = cls
+        return cls
+
+    return register
+
+
+# --- front to engine ------------------------------------------------------------------------------------
+
+
+@_kind("run")
+@frozen(kw_only=True)
+class Run:
+    """One operation: make `base` + `prompt` resident, then generate if `decode` says so.
+
+    `base`: ids before the prompt, int32 little-endian. `complete`: a chat prompt is the whole of a request, so it ends
+    with the template's opening of the answer. `client` and `session` own the tape. `closed`: sessions that ended since
+    the last `Run`, as (client, session).
+    """
+
+    client: str
+    session: str
+    guess: bool
+    base: bytes = b""
+    prompt: Prompt = ()
+    complete: bool = False
+    decode: DecodeConfig | None = None
+    closed: tuple[tuple[str, str], ...] = ()
+
+
+@_kind("encode")
+@frozen(kw_only=True)
+class Encode:
+    """Ids for a prompt, as a `Run` with it would see them."""
+
+    prompt: Prompt
+    complete: bool = False
+
+
+@_kind("quit")
+@frozen(kw_only=True)
+class Quit:
+    """Free everything and exit."""
+
+
+# --- engine to front ------------------------------------------------------------------------------------
+
+
+@_kind("ready")
+@frozen(kw_only=True)
+class Ready:
+    """The model is loaded."""
+
+    backend: str
+    profile: str
+    model: ModelDescription
+    capabilities: Mapping[str, str | bool]
+    context: int
+    cells: int
+    load_ms: float
+
+
+@_kind("refused")
+@frozen(kw_only=True)
+class Refused:
+    """The model cannot be loaded; trying again does not help. The engine exits."""
+
+    message: str
+
+
+@_kind("begun")
+@frozen(kw_only=True)
+class Begun:
+    """The prompt is tokenised and matched.
+
+    `ids` (int32 little-endian, `base` included) are what the session stands for from now on.
+    """
+
+    ids: bytes
+    reused: int
+
+
+@_kind("advanced")
+@frozen(kw_only=True)
+class Advanced:
+    """Positions up to `length` are resident."""
+
+    length: int
+
+
+@_kind("generated")
+@frozen(kw_only=True)
+class Generated:
+    """Tokens that belong to the answer, and the whole characters that they completed."""
+
+    text: str
+    ids: tuple[int, ...]
+
+
+@_kind("encoded")
+@frozen(kw_only=True)
+class Encoded:
+    """Ends an `Encode`."""
+
+    ids: tuple[int, ...]
+
+
+@_kind("shelf")
+@frozen(kw_only=True)
+class ShelfFigures:
+    """What is resident after an operation."""
+
+    tapes: int = 0
+    guesses: int = 0
+    cells_used: int = 0
+    evicted: int = 0
+
+
+@_kind("ended")
+@frozen(kw_only=True)
+class Ended:
+    """Ends a `Run`. `length` is how much of the tape is resident.
+
+    `reason` is PREEMPTED wherever the stop flag ended it; the front knows why it set the flag.
+    """
+
+    reason: Reason
+    length: int
+    usage: Usage
+    timings: Timings
+    shelf: ShelfFigures = field(factory=ShelfFigures)
+
+
+@_kind("failed")
+@frozen(kw_only=True)
+class Failed:
+    """Ends a `Run` or an `Encode` as an error (codes of `modelwire.errors`)."""
+
+    code: str
+    message: str
+    retry: bool = False
+    numbers: Mapping[str, int] = field(factory=dict)
+
+
+ToEngine = Run | Encode | Quit
+FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Ended | Failed
