@@ -1,23 +1,27 @@
 """Turns messages into bytes and back. It does no I/O; every fault in the input becomes a `DecodeFault` that says what.
 
 A message is one msgpack map: `v` (protocol version), `op` (the sender's id of the operation), `kind`, and the fields
-of its class.
+of its class. What a fault says never quotes a value: a prompt must not end in a log.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+import math
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Literal, NoReturn, cast, get_args, get_origin
 
+import attrs
 import msgpack
 from attrs import frozen
 from cattrs import Converter, transform_error
+from cattrs.gen import make_dict_structure_fn
 
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import PROTOCOL_VERSION, ChatMessage, Part, Text
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_OP_LENGTH = 64
-
-_T = TypeVar("_T")
+MAX_ITEMS = 2**20
+"""Of one list or map; msgpack makes room for what a list announces, before it has read it."""
 
 
 @frozen
@@ -58,12 +62,22 @@ class Codec:
         return self._max_bytes
 
     def encode(self, op: str, message: object) -> bytes:
-        """Raises KeyError for a class that is not of this protocol, `WireError(TOO_LARGE)` above the size limit."""
+        """Raises KeyError for a class that is not of this protocol.
+
+        Raises `WireError`: `too_large` above the size limit, `malformed` for text that is not Unicode and for integers
+        beyond 64 bits.
+        """
         fields = self._converter.unstructure(message)
-        data = cast(
-            bytes,
-            self._packer.pack({"v": self._version, "op": op, "kind": self._names[type(message)], **fields}),
-        )
+        try:
+            data = cast(
+                bytes,
+                self._packer.pack({"v": self._version, "op": op, "kind": self._names[type(message)], **fields}),
+            )
+        except (UnicodeEncodeError, OverflowError) as fault:
+            raise WireError(
+                ErrorCode.MALFORMED,
+                f"{type(message).__name__} cannot be sent: {_reason(fault)}; replace what is not valid Unicode",
+            ) from None
         if len(data) > self._max_bytes:
             raise WireError(
                 ErrorCode.TOO_LARGE,
@@ -82,33 +96,37 @@ class Codec:
         if not isinstance(op, str) or not 0 < len(op) <= MAX_OP_LENGTH:
             raise DecodeFault(ErrorCode.MALFORMED, f"'op' must be a string of 1 to {MAX_OP_LENGTH} characters")
         version = fields.pop("v", None)
-        if version != self._version:
+        if type(version) is not int or version != self._version:
             raise DecodeFault(
-                ErrorCode.WRONG_VERSION,
-                f"protocol version {version!r:.40}; this side speaks {self._version}",
-                op,
+                ErrorCode.WRONG_VERSION, f"protocol version {_shown(version)}; this side speaks {self._version}", op
             )
         kind = fields.pop("kind", None)
         cls = self._classes.get(kind) if isinstance(kind, str) else None
         if cls is None:
-            raise DecodeFault(ErrorCode.UNKNOWN_KIND, f"unknown kind {kind!r:.60}", op)
+            raise DecodeFault(ErrorCode.UNKNOWN_KIND, f"unknown kind {_shown(kind)}", op)
         try:
             return Envelope(op, self._converter.structure(fields, cls))
         except Exception as fault:
-            raise DecodeFault(
-                ErrorCode.MALFORMED, f"{kind}: {'; '.join(transform_error(fault, path=kind))[:400]}", op
-            ) from None
+            reasons = "; ".join(transform_error(fault, path=str(kind), format_exception=_explain))
+            raise DecodeFault(ErrorCode.MALFORMED, reasons[:400], op) from None
+
+
+# --- bytes to a map -------------------------------------------------------------------------------------
 
 
 def _unpack(data: bytes | memoryview) -> dict[str, Any]:
+    items = min(len(data), MAX_ITEMS)
     try:
-        fields = msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except (
-        Exception
-    ) as fault:  # msgpack raises ValueError, its own classes and UnicodeDecodeError; all mean the same here
-        raise DecodeFault(
-            ErrorCode.MALFORMED, f"not a msgpack message: {type(fault).__name__} {fault!s:.80}".strip()
-        ) from None
+        fields = msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=True,
+            object_pairs_hook=_map_without_repeats,
+            max_array_len=items,
+            max_map_len=items,
+        )
+    except Exception as fault:  # ValueError, msgpack's own classes, UnicodeDecodeError, MemoryError: all mean the same
+        raise DecodeFault(ErrorCode.MALFORMED, f"not a msgpack message: {_reason(fault)}") from None
     if not isinstance(fields, dict):
         raise DecodeFault(ErrorCode.MALFORMED, f"a message is a map, this is a {type(fields).__name__}")
     if not all(isinstance(key, str) for key in fields):
@@ -116,34 +134,119 @@ def _unpack(data: bytes | memoryview) -> dict[str, Any]:
     return fields
 
 
+def _map_without_repeats(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    pairs = list(pairs)
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a map has a key twice")
+    return fields
+
+
+def _reason(fault: Exception) -> str:
+    """Names a fault without what it quotes: `UnicodeError` has the whole text in its representation."""
+    if isinstance(fault, UnicodeError):
+        return fault.reason if isinstance(fault, UnicodeEncodeError | UnicodeDecodeError) else "not Unicode"
+    return f"{type(fault).__name__} {fault!s:.80}".strip()
+
+
+def _shown(value: Any) -> str:
+    """A value of any depth and size, briefly."""
+    return f"{value!r:.40}" if isinstance(value, int | float | str) else f"of type {type(value).__name__}"
+
+
+# --- a map to a message ---------------------------------------------------------------------------------
+
+
+class _Unfit(ValueError):
+    """A value that does not fit its field; the text says what would."""
+
+
+def _unfit(wanted: str, value: Any) -> NoReturn:
+    raise _Unfit(f"expected {wanted}, got {type(value).__name__}")
+
+
+def _explain(fault: BaseException, _: type | None) -> str:
+    if isinstance(fault, _Unfit):
+        return str(fault)
+    return "required field missing" if isinstance(fault, KeyError) else "a value that does not fit"
+
+
 def _strict_converter() -> Converter:
     """cattrs coerces primitives by default ("5" → 5, a map → its repr). That hides faults: this one refuses."""
     converter = Converter(prefer_attrib_converters=False, omit_if_default=False)
-
-    def only(
-        *allowed: type, refuse: type | None = None, name: str, convert: Callable[[Any], Any] | None = None
-    ) -> Callable[[Any, Any], Any]:
-        def hook(value: Any, _: Any) -> Any:
-            if isinstance(value, allowed) and not (refuse is not None and isinstance(value, refuse)):
-                return convert(value) if convert else value
-            raise TypeError(f"expected {name}, got {type(value).__name__}")
-
-        return hook
-
-    converter.register_structure_hook(str, only(str, name="a string"))
-    converter.register_structure_hook(int, only(int, refuse=bool, name="an integer"))
-    converter.register_structure_hook(float, only(float, int, refuse=bool, name="a number", convert=float))
-    converter.register_structure_hook(bool, only(bool, name="a boolean"))
-    converter.register_structure_hook(bytes, only(bytes, name="bytes"))
-    converter.register_structure_hook(str | bool, only(str, bool, name="a string or a boolean"))
-    converter.register_structure_hook_func(lambda cls: cls == tuple[int, ...], _structure_ids)
+    for cls, hook in _HOOKS.items():
+        converter.register_structure_hook(cls, hook)
+    converter.register_structure_hook(str | bool, _structure_str_or_bool)
     converter.register_structure_hook(Part, lambda value, _: _structure_part(converter, value))
+    converter.register_structure_hook_func(lambda cls: cls == tuple[int, ...], _structure_ids)
+    converter.register_structure_hook_func(_is_literal, _structure_literal)
+    converter.register_structure_hook_factory(attrs.has, lambda cls: _structure_map(converter, cls))
     return converter
+
+
+def _is_literal(cls: Any) -> bool:
+    return get_origin(cls) is Literal
+
+
+def _structure_map(converter: Converter, cls: type) -> Callable[[Any, Any], Any]:
+    """cattrs takes any container for a class, and a string for a tuple of strings; a map and lists are wanted."""
+    attrs.resolve_types(cls)
+    lists = [field.name for field in attrs.fields(cls) if get_origin(field.type) is tuple]
+    structure: Callable[[Any, Any], Any] = make_dict_structure_fn(cls, converter)
+
+    def hook(value: Any, _: Any) -> Any:
+        if type(value) is not dict:
+            _unfit("a map", value)
+        for name in lists:
+            if name in value and type(value[name]) is not list:
+                raise _Unfit(f"{name}: expected a list, got {type(value[name]).__name__}")
+        return structure(value, cls)
+
+    return hook
+
+
+def _structure_str(value: Any, _: Any) -> str:
+    return value if type(value) is str else _unfit("a string", value)
+
+
+def _structure_int(value: Any, _: Any) -> int:
+    if type(value) is not int:
+        _unfit("an integer", value)
+    return value if -(2**63) <= value < 2**63 else _unfit("an integer of 64 bits", value)
+
+
+def _structure_float(value: Any, _: Any) -> float:
+    if type(value) is not float and type(value) is not int:
+        _unfit("a number", value)
+    return float(value) if math.isfinite(value) else _unfit("a finite number", value)
+
+
+def _structure_bool(value: Any, _: Any) -> bool:
+    return value if type(value) is bool else _unfit("a boolean", value)
+
+
+def _structure_bytes(value: Any, _: Any) -> bytes:
+    return value if type(value) is bytes else _unfit("bytes", value)
+
+
+def _structure_enum(value: Any, cls: type[StrEnum]) -> StrEnum:
+    if type(value) is not str or value not in set(cls):
+        _unfit(f"a known {cls.__name__.lower()}", value)
+    return cls(value)
+
+
+def _structure_str_or_bool(value: Any, _: Any) -> str | bool:
+    return value if type(value) is str or type(value) is bool else _unfit("a string or a boolean", value)
+
+
+def _structure_literal(value: Any, cls: Any) -> Any:
+    wanted = get_args(cls)
+    return value if type(value) is str and value in wanted else _unfit(f"one of {', '.join(wanted)}", value)
 
 
 def _structure_part(converter: Converter, value: Any) -> Part:
     if not isinstance(value, dict) or ("text" in value) == ("role" in value):
-        raise TypeError("a part of a prompt has either 'text' or 'role' and 'content'")
+        raise _Unfit("a part of a prompt has either 'text' or 'role' and 'content'")
     if "text" in value:
         return converter.structure(value, Text)
     return converter.structure(value, ChatMessage)
@@ -151,6 +254,18 @@ def _structure_part(converter: Converter, value: Any) -> Part:
 
 def _structure_ids(value: Any, _: Any) -> tuple[int, ...]:
     """Token ids come by the thousand: one check for all of them instead of a call for each."""
-    if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise TypeError("expected a list of integers")
+    if type(value) is not list or not all(type(item) is int for item in value):
+        raise _Unfit("expected a list of integers")
+    if value and not 0 <= min(value) <= max(value) < 2**31:
+        raise _Unfit("expected ids from 0 to 2147483647")
     return tuple(value)
+
+
+_HOOKS: Mapping[type, Callable[[Any, Any], Any]] = {
+    str: _structure_str,
+    int: _structure_int,
+    float: _structure_float,
+    bool: _structure_bool,
+    bytes: _structure_bytes,
+    StrEnum: _structure_enum,
+}

@@ -20,13 +20,14 @@ class ErrorCode(StrEnum):
     OVERLOADED = "overloaded"  # a limit of the daemon was reached
     STOPPING = "stopping"
     INTERNAL = "internal"
+    DAEMON_LOST = "daemon_lost"  # said by the client library: the daemon went away with the operation
     NOT_READY = "not_ready"
     ENGINE_LOST = "engine_lost"
     ENGINE_FAILED = "engine_failed"
 
 
 _ENGINE = {ErrorCode.NOT_READY, ErrorCode.ENGINE_LOST, ErrorCode.ENGINE_FAILED}
-_DAEMON = {ErrorCode.OVERLOADED, ErrorCode.STOPPING, ErrorCode.INTERNAL}
+_DAEMON = {ErrorCode.OVERLOADED, ErrorCode.STOPPING, ErrorCode.INTERNAL, ErrorCode.DAEMON_LOST}
 
 
 def fault_of(code: str) -> Fault:

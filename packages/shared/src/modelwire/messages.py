@@ -59,8 +59,8 @@ class DecodeConfig:
     """How to generate. The default is greedy.
 
     Sampling runs in the order penalty, top-k, top-p, min-p, temperature. `temperature` 0 is greedy. `top_k` 0,
-    `top_p` 1 and `min_p` 0 switch those filters off. The same seed and prompt give the same text. `speculative_ngram` is the
-    shortest match that may draft: 0 never drafts, None lets the daemon choose.
+    `top_p` 1 and `min_p` 0 switch those filters off. The same seed and prompt give the same text. `speculative_ngram`
+    is the shortest match that may draft: 0 never drafts, None lets the daemon choose.
     """
 
     max_tokens: int = 256

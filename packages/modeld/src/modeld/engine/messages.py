@@ -161,5 +161,16 @@ class Failed:
     numbers: Mapping[str, int] = field(factory=dict)
 
 
+# --- from the supervisor, in the front ------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class EngineGone:
+    """The engine process of this epoch has ended, and with it what ran and what was resident. Another one starts."""
+
+    epoch: int
+    reason: str
+
+
 ToEngine = Run | Encode | Quit
 FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Ended | Failed

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from attrs import frozen
+
 from modelwire.errors import ErrorCode
 from modelwire.messages import Reason
 
@@ -27,8 +28,8 @@ class OpKey:
 class Op:
     """An operation as far as scheduling it goes.
 
-    `digest` stands for what it does: two guesses with the same digest are the same guess. `deadline` is a time of the clock
-    that `now` is read from.
+    `digest` stands for what it does: two guesses with the same digest are the same guess. `deadline` is a time of the
+    clock that `now` is read from.
     """
 
     key: OpKey

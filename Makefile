@@ -1,0 +1,46 @@
+# One verb per habit. `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft serve clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make .venv from requirements/ (the first time it compiles llama.cpp: 5 to 10 minutes)
+	@$(PYTHON) scripts/setup.py
+
+setup-bench:
+	@$(PYTHON) scripts/setup.py --bench
+
+demo: setup ## a failing test, and the wait for its explanation without and with a guess
+	@$(BIN)/python -m bench.demo.run
+
+test: setup ## every test: fakes in tests/, real processes and the packaged model in integration/
+	@$(BIN)/python -m pytest -m "not long" tests integration
+
+test-long: setup ## the same with many more generated examples, and the tests that take minutes
+	@$(BIN)/python -m pytest --hypothesis-profile=long tests integration
+
+check: setup ## lint, format, types, import contracts, links and stray paths
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/check_tree.py
+
+fmt: setup ## format, and repair what the linter can
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+bench: bench-ttft ## everything that is measured, into build/bench/
+
+bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 10 minutes)
+	@$(BIN)/python -m bench.ttft
+
+serve: setup ## serve the packaged model in this terminal (Ctrl-C ends it)
+	@$(BIN)/modeld serve
+
+clean: ## remove what was built and cached; .venv stays
+	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

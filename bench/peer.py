@@ -1,0 +1,124 @@
+"""Owns the other engine of the comparison: a llama-server in a process of its own, and the time to its first token.
+
+Run as a program it serves on loopback, says where and how in one line of JSON, and ends when its standard input does.
+"""
+
+import argparse
+import http.client
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+REQUEST_S = 300.0
+
+
+@frozen(kw_only=True)
+class PeerAnswer:
+    """`evaluated` are the prompt tokens that went through the model, `prompt` all of them."""
+
+    first_token_ms: float
+    prompt: int
+    evaluated: int
+
+
+@frozen
+class Peer:
+    """A running llama-server. `build` names the instruction sets that its wheel was compiled for."""
+
+    address: str
+    build: str
+
+    def ask(self, prompt: str, tokens: int) -> PeerAnswer:
+        """Streams `tokens` tokens from the one slot that it has; the time counts from sending to the first of them."""
+        where = urlsplit(self.address)
+        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=REQUEST_S)
+        connection.connect()
+        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "cache_prompt": True, "stream": True}
+        sent = time.perf_counter()
+        connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise RuntimeError(f"the peer answered {response.status}: {response.read(500)!r}")
+        first, last = 0.0, {}
+        for line in response:
+            if line.startswith(b"data: {"):
+                first = first or (time.perf_counter() - sent) * 1000
+                last = json.loads(line.removeprefix(b"data: "))
+        connection.close()
+        timings = last["timings"]
+        return PeerAnswer(
+            first_token_ms=first,
+            prompt=timings["prompt_n"] + timings["cache_n"],
+            evaluated=timings["prompt_n"],
+        )
+
+
+@contextmanager
+def peer(model: Path, *, threads: int, context: int, kv: str, log: Path) -> Iterator[Peer]:
+    """Starts one and waits until it has loaded the model; it ends with the block."""
+    options = ["--model", str(model), "--threads", str(threads), "--context", str(context), "--kv", kv]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.peer", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=out,
+            start_new_session=True,
+        )
+    assert process.stdin
+    assert process.stdout
+    try:
+        said = process.stdout.readline()
+        if not said:
+            raise RuntimeError(f"the peer did not start; see {log}")
+        yield Peer(**json.loads(said))
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def serve(model: Path, threads: int, context: int, kv: str) -> None:
+    """With the settings of modeld's `exact` profile: the comparison is of what is done, not of how it is computed."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(model)
+    settings.n_ctx = context
+    settings.n_parallel = 1
+    settings.n_gpu_layers = 0
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
+    settings.cache_type_k = settings.cache_type_v = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{kv.upper()}")
+    settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
+    settings.fit_params = False
+    settings.cache_ram_mib = 0  # it would copy every earlier prompt aside before a new one: time that is not prefill
+    server = xllamacpp.Server(settings)
+    print(json.dumps({"address": server.listening_address, "build": xllamacpp.get_system_info().strip()}), flush=True)
+    sys.stdin.read()
+    del server
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Serve a model with llama-server until standard input ends.")
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--context", type=int, default=8192)
+    parser.add_argument("--kv", choices=("bf16", "f16"), default="bf16")
+    options = parser.parse_args()
+    serve(options.model, options.threads, options.context, options.kv)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

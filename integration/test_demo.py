@@ -1,0 +1,52 @@
+"""The demonstration as a person runs it: real daemons, the packaged model, pytest on a project that fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+COMMAND = [sys.executable, "-m", "bench.demo.run"]
+START_S = 60.0
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """For temporary files, so that a test sees what is left of them. A socket's path must be short."""
+    with tempfile.TemporaryDirectory(prefix="demo-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def environ(folder: Path) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
+
+
+def test_the_guess_is_hit_and_nothing_was_resident_without_it(environ: dict[str, str]) -> None:
+    """S6, S10"""
+    shown = subprocess.run(COMMAND, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=280)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    figures = json.loads((ROOT / "build/demo.json").read_text())
+    assert figures["outcome"] == "hit"
+    assert figures["hit_forward_passes"] == 0
+    assert figures["cold_reused_tokens"] == 0
+    assert 1500 <= figures["reused_tokens"] == figures["prompt_tokens"] < 8192
+    assert "without a guess" in shown.stdout
+
+
+def test_when_it_is_interrupted_it_leaves_nothing_behind(environ: dict[str, str], folder: Path) -> None:
+    with subprocess.Popen(COMMAND, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as demo:
+        assert demo.stdout
+        for line in demo.stdout:
+            if b"intentd run" in line:  # both daemons are up
+                break
+        demo.send_signal(signal.SIGINT)
+        rest, _ = demo.communicate(timeout=START_S)
+    assert demo.returncode == 130, rest
+    assert list(folder.glob("guessahead-*")) == []

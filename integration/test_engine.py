@@ -1,0 +1,287 @@
+"""The engine as a real process behind its supervisor: it dies, hangs, is refused, and leaves nothing behind."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modeld.engine.config import EngineConfig
+from modeld.engine.messages import (
+    Advanced,
+    Begun,
+    Ended,
+    EngineGone,
+    Failed,
+    FromEngine,
+    Generated,
+    Ready,
+    Refused,
+    Run,
+)
+from modeld.engine.supervisor import Patience, Supervisor
+from modelwire.messages import DecodeConfig, Reason, Text
+
+BOUND_S = 30
+
+
+class Engine:
+    """A supervisor and what it told."""
+
+    def __init__(self, config: EngineConfig, **bounds: float) -> None:
+        self._told: asyncio.Queue[FromEngine | EngineGone] = asyncio.Queue()
+        self.supervisor = Supervisor(config, self._told.put_nowait, patience=Patience(**bounds))  # type: ignore[arg-type]
+
+    async def next(self) -> FromEngine | EngineGone:
+        return await asyncio.wait_for(self._told.get(), BOUND_S)
+
+    async def until(self, *kinds: type) -> list[FromEngine | EngineGone]:
+        """Everything up to the first message of one of these kinds."""
+        told = [await self.next()]
+        while not isinstance(told[-1], kinds):
+            told.append(await self.next())
+        return told
+
+    async def run(self, text: str = "hello", **options: Any) -> list[FromEngine | EngineGone]:
+        self.send(text, **options)
+        return await self.until(Ended, Failed, EngineGone)
+
+    def send(self, text: str = "hello", **options: Any) -> None:
+        self.supervisor.send(Run(client="c", session="s", guess=False, prompt=(Text(text=text),), **options))
+
+    def nothing_more(self) -> bool:
+        return self._told.empty()
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    async with contextlib.AsyncExitStack() as closing:
+
+        async def begin(script: dict[str, Any] | None = None, *, config: Any = None, **bounds: float) -> Engine:
+            engine = Engine(config or EngineConfig(backend="fake", fake=json.dumps(script or {})), **bounds)
+            closing.push_async_callback(engine.supervisor.close)
+            await engine.supervisor.start()
+            return engine
+
+        yield begin
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended but was not reaped by its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def _gone(pid: int) -> bool:
+    for _ in range(BOUND_S * 100):
+        if not _alive(pid):
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def test_a_run_goes_out_and_its_story_comes_back_in_order(start: Start) -> None:
+    engine = await start()
+    assert isinstance(await engine.next(), Ready)
+    told = await engine.run(decode=DecodeConfig(max_tokens=3))
+    kinds = [type(message) for message in told]
+    assert kinds[:2] == [Begun, Advanced]
+    assert set(kinds[2:-1]) == {Generated}
+    assert kinds[-1] is Ended
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("crash", "exited with status 70"), ("abort", "was ended by SIGABRT")])
+async def test_an_engine_that_dies_in_a_run_is_replaced(start: Start, fault: str, reason: str) -> None:
+    """S8, S13."""
+    engine = await start({"faults": {"2": fault}})
+    await engine.until(Ready)
+    await engine.run("first")
+    told = await engine.run("second, and other")
+    assert told[-1] == EngineGone(epoch=1, reason=reason)
+    await engine.until(Ready)
+    assert isinstance((await engine.run("second, and other"))[-1], Ended)
+    assert engine.supervisor.epoch == 2
+
+
+async def test_an_engine_that_hangs_in_a_run_is_killed_and_replaced(start: Start) -> None:
+    """S8."""
+    engine = await start({"faults": {"1": "hang"}}, first=0.2)
+    await engine.until(Ready)
+    told = await engine.run()
+    assert told[-1] == EngineGone(epoch=1, reason="was silent for too long and was ended by SIGKILL")
+    await engine.until(Ready)
+
+
+async def test_an_engine_that_is_killed_while_idle_is_replaced(start: Start) -> None:
+    engine = await start()
+    await engine.until(Ready)
+    first = engine.supervisor.pid
+    os.kill(first, signal.SIGKILL)
+    assert isinstance((await engine.until(EngineGone))[-1], EngineGone)
+    await engine.until(Ready)
+    assert engine.supervisor.pid != first
+    assert isinstance((await engine.run())[-1], Ended)
+
+
+async def test_the_stop_flag_ends_a_run_in_the_middle_of_a_chunk(start: Start) -> None:
+    """S2: were it not honoured, this run would take an hour."""
+    engine = await start({"token_ms": 15000.0, "poll_tokens": 1, "chunk": 256, "faults": {}})
+    await engine.until(Ready)
+    engine.supervisor.set_stop()
+    told = await engine.run("x" * 240)
+    assert isinstance(told[-1], Ended)
+    assert told[-1].reason is Reason.PREEMPTED
+    engine.supervisor.clear_stop()
+
+
+async def test_a_stop_that_came_late_does_not_outlive_its_engine(start: Start) -> None:
+    engine = await start({"faults": {"1": "crash"}})
+    await engine.until(Ready)
+    engine.send()
+    engine.supervisor.set_stop()
+    await engine.until(EngineGone, Ended)
+    if engine.supervisor.epoch == 1 and engine.supervisor.pid:
+        engine.supervisor.clear_stop()
+    else:
+        await engine.until(Ready)
+        assert "set=False" in repr(engine.supervisor._flag)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (EngineConfig(backend="fake", fake='{"load_error": "no such model; get one"}'), "no such model; get one"),
+        (EngineConfig(backend="fake", fake="{"), "line 1"),
+        (EngineConfig(model="/no/such/model.gguf"), "no such model file: /no/such/model.gguf"),
+        (EngineConfig(model="/"), "is a directory"),
+    ],
+)
+async def test_what_cannot_be_served_is_refused_and_not_tried_again(
+    start: Start, config: EngineConfig, says: str
+) -> None:
+    engine = await start(config=config)
+    refused = await engine.next()
+    assert isinstance(refused, Refused)
+    assert says in refused.message
+    assert "\n" not in refused.message
+    assert await _gone(engine.supervisor.pid)
+    assert engine.nothing_more()
+
+
+async def test_an_engine_that_dies_at_every_start_is_given_up(start: Start) -> None:
+    config = EngineConfig(backend="fake", log_level="NO SUCH LEVEL")
+    engine = await start(config=config, pause=0.01, loads=2)
+    told = await engine.until(Refused)
+    assert [type(message) for message in told] == [EngineGone, EngineGone, Refused]
+
+
+async def test_ctrl_c_is_not_the_engines_business(start: Start) -> None:
+    engine = await start()
+    await engine.until(Ready)
+    os.kill(engine.supervisor.pid, signal.SIGINT)
+    assert isinstance((await engine.run())[-1], Ended)
+    assert os.getpgid(engine.supervisor.pid) != os.getpgid(0)
+
+
+@pytest.mark.parametrize("when", ["loading", "idle", "busy", "hung"])
+async def test_close_leaves_no_process_no_descriptor_and_no_thread(when: str) -> None:
+    descriptors, threads = _descriptors(), threading.active_count()
+    script = {
+        "loading": {"load_ms": 3_600_000},
+        "idle": {},
+        "busy": {"token_ms": 1000, "poll_tokens": 1},
+        "hung": {"faults": {"1": "hang"}},
+    }[when]
+    engine = Engine(EngineConfig(backend="fake", fake=json.dumps(script)), quit=0.5)
+    await engine.supervisor.start()
+    pid = engine.supervisor.pid
+    if when != "loading":
+        await engine.until(Ready)
+    if when in ("busy", "hung"):
+        engine.send("some longer text")
+        await engine.until(Begun)
+    await asyncio.wait_for(engine.supervisor.close(), BOUND_S)
+    assert not _exists(pid)
+    assert _descriptors() == descriptors
+    assert threading.active_count() == threads
+    assert engine.nothing_more()
+
+
+FRONT = """
+import asyncio, sys
+from modeld.engine.config import EngineConfig
+from modeld.engine.messages import Begun, Ready, Run
+from modeld.engine.supervisor import Supervisor
+from modelwire.messages import Text
+
+async def main():
+    begun = asyncio.Event()
+
+    def listen(message):
+        if isinstance(message, Ready):
+            supervisor.send(Run(client="c", session="s", guess=False, prompt=(Text(text="one two " * 900),)))
+        if isinstance(message, Begun):
+            begun.set()
+
+    supervisor = Supervisor(EngineConfig.from_json(sys.argv[1]), listen)
+    await supervisor.start()
+    await begun.wait()
+    print(supervisor.pid, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+def _front(config: EngineConfig) -> tuple[subprocess.Popen[str], int]:
+    """A front of its own whose engine is in the middle of a prefill, and that engine's pid."""
+    front = subprocess.Popen([sys.executable, "-c", FRONT, config.to_json()], stdout=subprocess.PIPE, text=True)
+    assert front.stdout is not None
+    return front, int(front.stdout.readline())
+
+
+async def _dies_with_its_front(config: EngineConfig) -> None:
+    front, pid = await asyncio.to_thread(_front, config)
+    try:
+        assert _alive(pid)
+    finally:
+        front.kill()
+        front.wait(BOUND_S)
+        assert front.stdout is not None
+        front.stdout.close()
+    try:
+        assert await _gone(pid)
+    finally:
+        if _alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_the_engine_ends_when_its_front_is_killed() -> None:
+    """Were it not for that, this engine would work for an hour."""
+    script = {"token_ms": 1000, "context": 100_000, "cells": 200_000}
+    await _dies_with_its_front(EngineConfig(backend="fake", fake=json.dumps(script)))
+
+
+async def test_the_engine_ends_when_its_front_is_killed_in_the_middle_of_a_native_prefill() -> None:
+    await _dies_with_its_front(EngineConfig(chunk=2048))

@@ -1,0 +1,187 @@
+"""What a user does: `intentd serve`, `run`, `explain`, `status`, over `modeld` on its fake backend, as real processes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIMIT_S = 60.0
+FAILING = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+class User:
+    """A person with a project, a shell and two daemons; everything that was started is stopped in the end."""
+
+    def __init__(self, directory: Path) -> None:
+        self.project = directory / "project"
+        self.project.mkdir()
+        (self.project / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+        (self.project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+        (self.project / "test_calc.py").write_text(FAILING)
+        runtime = directory / "r"
+        runtime.mkdir(mode=0o700)
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("GUESSAHEAD", "MODELD", "PYTEST"))
+        }
+        self.environment = {**kept, "GUESSAHEAD_RUNTIME_DIR": str(runtime), "XDG_CONFIG_HOME": str(directory)}
+        self._daemons: list[subprocess.Popen[bytes]] = []
+
+    def serve(self, module: str, *words: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", module, "serve", *words],
+            env={**self.environment, **(variables or {})},
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._daemons.append(daemon)
+        assert daemon.stderr
+        assert b"serving" in daemon.stderr.readline()
+        return daemon
+
+    def do(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "intentd", *words]
+        return subprocess.run(
+            argv, cwd=self.project, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S, **options
+        )
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = json.loads(self.do("status", "--json", check=True).stdout)
+        return status
+
+    def until(self, met: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + LIMIT_S
+        while not met(status := self.status()):
+            assert time.monotonic() < deadline, status
+        return status
+
+    def stop(self) -> None:
+        for daemon in reversed(self._daemons):
+            if daemon.poll() is None:
+                daemon.terminate()
+            try:
+                daemon.wait(LIMIT_S)
+            finally:
+                if daemon.poll() is None:
+                    daemon.kill()
+                    daemon.wait(LIMIT_S)
+                if daemon.stderr:
+                    daemon.stderr.close()
+
+
+def warm(status: dict[str, Any]) -> bool:
+    return bool(status["offers"]) and status["offers"][0]["warm"]
+
+
+@pytest.fixture
+def user() -> Iterator[User]:
+    directory = Path(tempfile.mkdtemp(prefix="intentd-"))  # a socket's path is short; pytest's own are not
+    person = User(directory)
+    try:
+        yield person
+    finally:
+        person.stop()
+        shutil.rmtree(directory)
+
+
+def test_a_failed_test_is_explained_from_warm_kv(user: User) -> None:
+    """S10: everything that was asked had been guessed."""
+    user.serve("modeld", "--backend", "fake")
+    user.serve("intentd")
+    plain = subprocess.run(PYTEST, cwd=user.project, env=user.environment, capture_output=True, text=True, check=False)
+    ran = user.do("run", "--", *PYTEST)
+    assert ran.returncode == plain.returncode == 1
+    assert ran.stdout.splitlines()[:-1] == plain.stdout.splitlines()[:-1]  # the last line says how long it took
+    assert "test_calc.py::test_add" in user.until(warm)["offers"][0]["title"]
+    explained = user.do("explain", "--stats", check=True)
+    assert explained.stdout.strip()
+    assert explained.stderr.startswith("intentd: hit: first token after ")
+    events = [json.loads(line) for line in user.do("explain", "--json", check=True).stdout.splitlines()]
+    assert [event["kind"] for event in events if event["kind"] != "tokens"] == [
+        "accepted",
+        "started",
+        "progress",
+        "done",
+    ]
+    assert user.status()["figures"]["answers_hit"] == 2
+
+
+def test_a_fixed_test_leaves_nothing_to_explain(user: User) -> None:
+    user.serve("modeld", "--backend", "fake")
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    assert user.status()["offers"]
+    (user.project / "calc.py").write_text("def add(a, b):\n    return  a + b\n")
+    assert user.do("run", "--", *PYTEST, check=True).returncode == 0
+    assert not user.status()["offers"]
+    refused = user.do("explain")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("intentd: no failed test is known in ")
+
+
+def test_ctrl_c_stops_the_answer_and_the_model(user: User) -> None:
+    """S9"""
+    user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"step_ms": 50}))
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    user.until(warm)
+    explain = subprocess.Popen(
+        [sys.executable, "-m", "intentd", "explain"], cwd=user.project, env=user.environment, stdout=subprocess.PIPE
+    )
+    assert explain.stdout
+    assert explain.stdout.read(1)
+    explain.send_signal(signal.SIGINT)
+    assert explain.wait(LIMIT_S) == 130
+    explain.stdout.close()
+    user.until(lambda status: status["state"] == "idle")
+
+
+def test_modeld_may_come_later_and_come_back(user: User) -> None:
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    assert user.status()["reason"] == "modeld does not answer"
+    refused = user.do("explain")
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("start it with 'modeld serve'\n")
+    first = user.serve("modeld", "--backend", "fake")
+    user.until(warm)
+    first.terminate()
+    assert first.wait(LIMIT_S) == 0
+    user.until(lambda status: not status["modeld_reachable"])
+    user.serve("modeld", "--backend", "fake")
+    user.until(warm)
+    assert user.do("explain", check=True).stdout
+
+
+def test_a_daemon_that_dies_or_hangs_does_not_reach_the_command(user: User) -> None:
+    """I1"""
+    daemon = user.serve("intentd")
+    daemon.send_signal(signal.SIGSTOP)
+    try:
+        ran = user.do("run", "--", "/bin/sh", "-c", "echo out; exit 5")
+    finally:
+        daemon.send_signal(signal.SIGCONT)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (5, "out\n", "")
+    command = f"kill -9 {daemon.pid}; echo on; exit 6"
+    ran = user.do("run", "--", "/bin/sh", "-c", command)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (6, "on\n", "")
+    ran = user.do("run", "--", "/bin/sh", "-c", "echo alone; exit 7")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, "alone\n", "")
+
+
+def test_a_second_daemon_is_refused(user: User) -> None:
+    daemon = user.serve("intentd")
+    second = user.do("serve")
+    assert second.returncode == 1
+    assert f"is already served by pid {daemon.pid}" in second.stderr
+    daemon.terminate()
+    assert daemon.wait(LIMIT_S) == 0

@@ -1,0 +1,85 @@
+"""Owns intentd's settings, parsed once. A flag wins over the environment, that over the file, that over defaults."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, fields, frozen
+from platformdirs import user_config_path
+
+from modelwire.endpoint import default_endpoint
+
+
+class ConfigError(Exception):
+    """A setting cannot be used. The message says which, where it came from and what it may be."""
+
+
+@frozen(kw_only=True)
+class Config:
+    """Settings of the daemon and its commands.
+
+    `socket` and `modeld` are endpoints; `guess` false starts paused; `templates` is a directory whose files replace
+    the built-in templates of the same name.
+    """
+
+    socket: str = field(factory=lambda: default_endpoint("intentd"))
+    modeld: str = field(factory=lambda: default_endpoint("modeld"))
+    guess: bool = True
+    templates: Path = field(factory=lambda: config_dir() / "templates")
+    log_level: str = "warning"
+
+
+_VARIABLES = {
+    "socket": "GUESSAHEAD_INTENTD",
+    "modeld": "GUESSAHEAD_MODELD",
+    "guess": "GUESSAHEAD_GUESS",
+    "templates": "GUESSAHEAD_TEMPLATES",
+    "log_level": "GUESSAHEAD_LOG_LEVEL",
+}
+_LEVELS = ("debug", "info", "warning", "error")
+_SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def config_dir() -> Path:
+    return user_config_path("guessahead", appauthor=False)
+
+
+def load(flags: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, file: Path | None = None) -> Config:
+    """Raises `ConfigError` for a setting that is unknown or of the wrong kind."""
+    environ = os.environ if environ is None else environ
+    file = file or config_dir() / "intentd.toml"
+    settings = {name: _check(name, value, str(file)) for name, value in _read(file).items()}
+    for name, variable in _VARIABLES.items():
+        if value := environ.get(variable):
+            settings[name] = _check(name, value, variable)
+    settings |= {name: _check(name, value, f"--{name}") for name, value in flags.items() if value is not None}
+    return Config(**settings)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"{file} cannot be read: {fault}") from None
+
+
+def _check(name: str, value: Any, origin: str) -> Any:
+    known = [setting.name for setting in fields(Config)]
+    if name not in known:
+        raise ConfigError(f"{origin}: there is no setting {name!r}; there are {', '.join(known)}")
+    if name == "guess":
+        switch = value if isinstance(value, bool) else _SWITCH.get(str(value).lower())
+        if switch is None:
+            raise ConfigError(f"{origin}: 'guess' is true or false, not {value!r}")
+        return switch
+    if not isinstance(value, str | Path) or not str(value):
+        raise ConfigError(f"{origin}: {name!r} is a string, not {value!r}")
+    if name == "log_level" and value not in _LEVELS:
+        raise ConfigError(f"{origin}: 'log_level' is one of {', '.join(_LEVELS)}, not {value!r}")
+    if name in ("socket", "modeld"):
+        return value if "://" in str(value) else f"ipc://{Path(value).absolute()}"
+    return Path(value).expanduser() if name == "templates" else value

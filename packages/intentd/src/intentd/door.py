@@ -1,0 +1,257 @@
+"""Owns intentd's socket: makes events and questions of messages, and answers back. It plans and guesses nothing."""
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Callable, Coroutine
+from importlib.metadata import version
+
+from attrs import define, field
+
+from intentd.messages import (
+    INTENTD,
+    Ask,
+    CommandFinished,
+    CommandStarted,
+    DaemonStatus,
+    GetOffers,
+    Offer,
+    Offers,
+    Pause,
+)
+from intentd.plan.events import CommandEnded
+from intentd.plan.offers import OfferBook, Offering
+from intentd.plan.triggers import failed_tests
+from intentd.speculator import Speculator
+from intentd.workspace import root_of
+from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.messages import (
+    PROTOCOL_VERSION,
+    Accepted,
+    Acknowledged,
+    Beat,
+    Cancel,
+    Done,
+    Error,
+    GetStatus,
+    Hello,
+    Reason,
+    Welcome,
+)
+from modelwire.router import Router
+
+log = logging.getLogger(__name__)
+
+BEAT_MS = 1000
+SILENCE_MS = 3 * BEAT_MS
+
+
+@define(eq=False)
+class _Run:
+    """A wrapped command that has been announced and has not ended."""
+
+    client: str
+    op: str
+    message: CommandStarted
+
+
+@define(eq=False)
+class Door:
+    """Serves `endpoint` with the given pieces. `title_of` names an offer for people."""
+
+    endpoint: str
+    offers: OfferBook
+    speculator: Speculator
+    title_of: Callable[[Offering], str]
+    instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
+    _runs: dict[str, _Run] = field(factory=dict)
+    _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
+    _chores: set[asyncio.Task[None]] = field(factory=set)
+    _started: float = field(factory=time.monotonic)
+    _router: Router = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
+
+    async def open(self) -> None:
+        """Raises `EndpointError`."""
+        await self._router.start()
+
+    async def serve(self) -> None:
+        """Until it is cancelled or closed."""
+        watching = asyncio.create_task(self._watch_silence())
+        try:
+            async for client, envelope in self._router.incoming():
+                self._handle(client, envelope.op, envelope.message)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Ends what is being answered, with a word to those who wait."""
+        ends = list(self._answers.values())
+        for client, op in list(self._answers):
+            self._send(client, op, Error(code=ErrorCode.STOPPING, message="intentd is stopping", retry=True))
+        for task in [*ends, *self._chores]:
+            task.cancel()
+        await asyncio.gather(*ends, *self._chores, return_exceptions=True)
+        await self._router.close()
+
+    # --- messages -----------------------------------------------------------------------------------------------
+
+    def _handle(self, client: str, op: str, message: object) -> None:
+        match message:
+            case Beat():
+                return
+            case Hello():
+                self._send(client, op, self._welcome())
+            case CommandStarted():
+                self._command_started(client, op, message)
+            case CommandFinished():
+                self._chore(self._command_finished(client, op, message))
+            case Ask():
+                self._ask(client, op, message)
+            case Cancel(target=target):
+                self._chore(self._cancel(client, op, target))
+            case GetOffers(cwd=cwd):
+                offers = self.offers.of(root_of(cwd))
+                self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
+            case Pause(paused=paused):
+                changed, self.speculator.paused = self.speculator.paused != paused, paused
+                self.speculator.poke()
+                self._send(client, op, Acknowledged(found=changed))
+            case GetStatus():
+                self._send(client, op, self._status())
+
+    def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
+        self._runs[op_key(client, message.run)] = _Run(client, op, message)
+        self._count_runs()
+        self._send(client, op, Accepted())
+
+    async def _command_finished(self, client: str, op: str, message: CommandFinished) -> None:
+        run = self._runs.pop(op_key(client, message.run), None)
+        if run is None:
+            self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message="this command was never announced"))
+            return
+        cwd = run.message.cwd
+        event = CommandEnded(
+            workspace=root_of(cwd), cwd=cwd, exit=message.exit, output=message.output.decode(errors="replace")
+        )
+        failures = await asyncio.to_thread(failed_tests, event)  # half a megabyte takes a while to read
+        self.offers.take(event, failures)
+        self._count_runs()
+        log.info("command ended with %s: %s failed tests", message.exit, "no" if failures is None else len(failures))
+        self._send(client, run.op, Done(reason=Reason.END))
+        self._send(client, op, Acknowledged(found=True))
+
+    def _ask(self, client: str, op: str, message: Ask) -> None:
+        workspace = root_of(message.cwd)
+        offering = self.offers.find(workspace, message.offer)
+        if (client, op) in self._answers:
+            self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
+        elif message.trigger != "test_failed":
+            words = f"there is no trigger {message.trigger!r}; there is 'test_failed'"
+            self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message=words))
+        elif offering is None:
+            words = f"no failed test is known in {workspace}: run the tests with 'intentd run -- COMMAND'"
+            self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message=words))
+        else:
+            task = asyncio.get_running_loop().create_task(self._answer(client, op, offering))
+            self._answers[client, op] = task
+
+    async def _answer(self, client: str, op: str, offering: Offering) -> None:
+        try:
+            async with contextlib.aclosing(self.speculator.answer(offering)) as replies:
+                async for reply in replies:
+                    self._send(client, op, reply)
+        except (WireError, DaemonUnreachable, EndpointError) as fault:
+            self._send(client, op, _error(fault))
+        except Exception:
+            log.exception("an answer failed")
+            self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
+        finally:
+            self._answers.pop((client, op), None)
+
+    async def _cancel(self, client: str, op: str, target: str) -> None:
+        """Acknowledged once no token will follow (S9)."""
+        task = self._answers.get((client, target))
+        if task:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self._send(client, target, Done(reason=Reason.CANCELLED))
+        self._send(client, op, Acknowledged(found=task is not None))
+
+    # --- who is there -------------------------------------------------------------------------------------------
+
+    def _gone(self, client: str) -> None:
+        """Nobody waits for the answers any more, and its commands will never be heard of again."""
+        for (owner, _), task in self._answers.items():
+            if owner == client:
+                task.cancel()
+        for key in [key for key, run in self._runs.items() if run.client == client]:
+            del self._runs[key]
+        self._count_runs()
+
+    async def _watch_silence(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_MS / 1000)
+            for client in self._router.silent(time.monotonic(), SILENCE_MS):
+                self._gone(client)
+                self._router.forget(client)
+
+    def _count_runs(self) -> None:
+        self.speculator.commands_running = len(self._runs)
+        self.speculator.poke()
+
+    # --- words --------------------------------------------------------------------------------------------------
+
+    def _send(self, client: str, op: str, message: object) -> None:
+        self._router.send(client, op, message)
+
+    def _chore(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    def _welcome(self) -> Welcome:
+        return Welcome(
+            protocol=PROTOCOL_VERSION,
+            server="intentd",
+            version=version("intentd"),
+            instance=self.instance,
+            beat_ms=BEAT_MS,
+        )
+
+    def _offer(self, offering: Offering) -> Offer:
+        return Offer(
+            id=offering.id,
+            trigger="test_failed",
+            title=self.title_of(offering),
+            workspace=offering.workspace,
+            warm=self.speculator.is_warm(offering),
+        )
+
+    def _status(self) -> DaemonStatus:
+        return DaemonStatus(
+            state=self.speculator.state,
+            reason=self.speculator.reason,
+            instance=self.instance,
+            modeld=self.speculator.endpoint,
+            modeld_reachable=self.speculator.reachable,
+            offers=tuple(map(self._offer, self.offers.all())),
+            uptime_s=time.monotonic() - self._started,
+            figures={**self.speculator.figures, "commands_running": len(self._runs)},
+        )
+
+
+def op_key(client: str, run: str) -> str:
+    """A client can end only what it has announced itself."""
+    return f"{client}/{run}"
+
+
+def _error(fault: Exception) -> Error:
+    if isinstance(fault, WireError):
+        return Error(code=fault.code, message=fault.message, retry=fault.retry, numbers=fault.numbers)
+    return Error(code=ErrorCode.NOT_READY, message=str(fault), retry=True)

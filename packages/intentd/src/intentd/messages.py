@@ -1,0 +1,127 @@
+"""Owns what is spoken at intentd's door, as frozen classes. It knows no sockets and no policy.
+
+The machinery's own messages (`hello`, `beat`, `cancel` …) and the replies to an operation are modelwire's.
+"""
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from modelwire.messages import (
+    Accepted,
+    Acknowledged,
+    Beat,
+    Cancel,
+    Done,
+    Error,
+    GetStatus,
+    Hello,
+    Progress,
+    Started,
+    Tokens,
+    Welcome,
+)
+from modelwire.protocol import Protocol
+
+
+@frozen(kw_only=True)
+class CommandStarted:
+    """An operation that lives as long as a wrapped command. Ends with `done` once `command_finished` has come."""
+
+    run: str
+    argv: tuple[str, ...]
+    cwd: str
+
+
+@frozen(kw_only=True)
+class CommandFinished:
+    """A wrapped command has ended, with an exit status or by a signal. `output` is the end of its `total` bytes."""
+
+    run: str
+    exit: int | None
+    signal: int | None
+    output: bytes
+    total: int
+
+
+@frozen(kw_only=True)
+class Ask:
+    """An operation: answers the newest offer of the workspace around `cwd`, or the one with the id `offer`."""
+
+    cwd: str
+    trigger: str = "test_failed"
+    offer: str | None = None
+
+
+@frozen(kw_only=True)
+class GetOffers:
+    """What can be asked in the workspace around `cwd`."""
+
+    cwd: str
+
+
+@frozen(kw_only=True)
+class Offer:
+    """Something that can be asked. `warm`: its prompt was prefilled when modeld was last heard."""
+
+    id: str
+    trigger: str
+    title: str
+    workspace: str
+    warm: bool
+
+
+@frozen(kw_only=True)
+class Offers:
+    """Answers `get_offers`, the newest first."""
+
+    offers: tuple[Offer, ...]
+
+
+@frozen(kw_only=True)
+class Pause:
+    """No guesses from now on, or again guesses. Answered by `acknowledged`, `found` if it changed anything."""
+
+    paused: bool
+
+
+@frozen(kw_only=True)
+class DaemonStatus:
+    """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
+
+    Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`.
+    """
+
+    state: str
+    reason: str
+    instance: str
+    modeld: str
+    modeld_reachable: bool
+    offers: tuple[Offer, ...]
+    uptime_s: float
+    figures: Mapping[str, int] = field(factory=dict)
+
+
+KINDS: Mapping[str, type] = {
+    "command_started": CommandStarted,
+    "command_finished": CommandFinished,
+    "ask": Ask,
+    "get_offers": GetOffers,
+    "offers": Offers,
+    "pause": Pause,
+    "status": GetStatus,
+    "daemon_status": DaemonStatus,
+    "accepted": Accepted,
+    "started": Started,
+    "progress": Progress,
+    "tokens": Tokens,
+    "done": Done,
+}
+
+INTENTD = Protocol(
+    service="intentd",
+    kinds=KINDS,
+    requests=frozenset({Hello, Beat, Cancel, CommandStarted, CommandFinished, Ask, GetOffers, Pause, GetStatus}),
+    terminal=frozenset({Done, Error, Welcome, Acknowledged, Offers, DaemonStatus}),
+)

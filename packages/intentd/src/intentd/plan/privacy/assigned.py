@@ -1,0 +1,287 @@
+"""Owns secrets that show by the name that they are given to: `password=…`, `"api_key": "…"`, `--token …`, `<secret>…`.
+
+A name alone decides nothing: most values of such names are variables, calls, types or labels. So a value is judged, the
+more strictly the less its name says.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Literal
+
+import re2
+from attrs import evolve, frozen
+
+from intentd.plan.privacy.views import View
+
+Weight = Literal["password", "secret", "token", "key"]
+
+_NAMES: dict[Weight, str] = {
+    "password": r"pass_?words?|passwd|passwort|pwd|pass_?phrase|pass|contraseña|contrasena|mot_?de_?passe",
+    "secret": (
+        r"secrets?|(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
+        r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string"
+    ),
+    "token": r"(?:[a-z]{0,12}[_-]?)tokens?|auth|credentials?|cookie|session(?:[_-]?id)?|bearer|dsn|webhook(?:[_-]?url)?",
+    "key": r"keys?|salt|seed|iv|pin",
+}
+_SUFFIX = (
+    r"(?:[_-]?(?:\d{1,3}|id|prod|production|dev|test|staging|live|old|new|backup|value|val|string|text|raw|plain"
+    r"|b64|base64|hex|main|default|hash|env|here))?"
+)
+# Where a name can begin, found by an automaton: a name of many alternatives is slow to look for otherwise.
+_BEGIN = re2.compile("(?i)" + "|".join(_NAMES.values()))
+_HEAD = re.compile(
+    "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}"
+    r"(?:\\?[\"'`])?\]?[ \t]{0,20}"
+    r"(?::[ \t]{0,8}[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{0,20}",
+)
+_FLAG = re.compile(
+    r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
+    r"|(?P<secret>secret|api-?key|access-?key|secret-?key|private-?key)|(?P<token>token|auth|credentials))[ \t]{1,4}",
+    re.MULTILINE,
+)
+_ELEMENT = re.compile(
+    r"<[\w:.-]{0,40}?(?:(?P<password>password|passwd|pwd|passphrase)|(?P<secret>secret|api-?key|access-?key)"
+    r"|(?P<token>token))>[ \t]{0,8}(?=[^<>\s]{3,400}</)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
+_BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
+_MARKS = r"[ \t]*\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*"
+_NEXT = re.compile(_MARKS)
+_LINE_GAP = re.compile(rf"[\"'`]?[ \t]{{0,8}}[+.\\]?{_MARKS}")
+_LITERALS = re.compile(rf"\\?[\"'`][ \t]{{0,8}}[+.]?(?:[ \t]{{0,8}}|{_MARKS})(?=[fbrFBR]?[\"'`])")
+_PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*$")
+_ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
+MAX_GOES_ON = 4_000
+
+_EMPTY = re.compile(
+    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<.*|\(.*|([*xX.#_\-•?0])\1*|\[redacted\].*|\[secret removed\].*|@\w+[({].*"
+    r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
+    r"|required|optional|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
+    r"|(?:u?int|float|utf-?|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
+    r"|[!&*]+[A-Za-z_][A-Za-z_.]*|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
+)
+_CODE = re.compile(r".*[(){}\[\]|].*|(?:self|this|cls|os|process|env|config|settings|args|options|request|ctx)[.>].*")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
+_WORD = re.compile(r"[A-Za-z_]+")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_HASH = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_TOKEN = re.compile(r"[A-Za-z0-9+/=_\-.~%:$!]+")
+_PATH = re.compile(r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+")
+_WORDS = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,8}")
+_NUMBERS = re.compile(r"\d+")
+
+# Names that end in "key" or "token" and are open to everybody.
+_OPEN = re.compile(
+    r"(?i)(?:public|pub|cache|primary|foreign|sort|partition|row|dict|map|object|idempotency|translation|i18n|group|index"
+    r"|unique|lookup|query|hash|routing|dedup|content|lock|page|next|continuation|pad|eos|bos|unk|mask|sep|cls|special"
+    r"|column|field|message|hot|arrow|shortcut|tab|enter|modifier|data|registry|react|ordering|json|yaml|csrf|max|min"
+    r"|num|n|total|prompt|completion|input|output|new|stop)[_\-. ]?"
+)
+
+
+@frozen
+class _Value:
+    """A value as it stands: between quotes or bare; `last` on its line or followed by more."""
+
+    text: str
+    start: int
+    quoted: bool
+    last: bool
+
+
+def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
+    """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
+    for pattern in (_HEAD,) if across else (_HEAD, _FLAG, _ELEMENT):
+        for head in _heads(view.text) if pattern is _HEAD else pattern.finditer(view.text):
+            if across and not view.joins(head.start(), head.end() + 1):
+                continue
+            weight = _weight(view.text, head)
+            if weight is not None:
+                yield from _judged(view.text, head, weight, pattern is not _HEAD)
+
+
+def _heads(text: str) -> Iterator[re.Match[str]]:
+    done = 0
+    for begin in _BEGIN.finditer(text):
+        head = _HEAD.match(text, begin.start()) if begin.start() >= done else None
+        if head:
+            done = head.end()
+            yield head
+
+
+def _weight(text: str, head: re.Match[str]) -> Weight | None:
+    """How much the name says; None where it is part of another word, or of a name that is open."""
+    weight = next(weight for weight in _NAMES if weight in head.groupdict() and head[weight])
+    word = head.start(weight)
+    before = text[max(0, word - 30) : word]
+    if before and before[-1].isalpha() and not (text[word].isupper() and before[-1].islower()) and weight != "secret":
+        if weight != "password" or head[weight].lower() in ("pass", "pwd"):
+            return None
+    if weight in ("token", "key") and _OPEN.search(before[-14:] + text[word : head.end(weight)]) and _is_open(before, head[weight]):
+        return None
+    return weight
+
+
+def _is_open(before: str, word: str) -> bool:
+    name = re.search(r"[\w.-]*$", before)
+    full = (name[0] if name else "") + word
+    opened = _OPEN.match(full.rsplit(".", 1)[-1])
+    return opened is not None or any(_OPEN.fullmatch(part) for part in re.split(r"[_\-.]|(?<=[a-z])(?=[A-Z])", full))
+
+
+def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
+    value = _value(text, head.end())
+    if value is None:
+        return
+    kind = f"{weight} by name"
+    alone = _is_secret(value, weight, head, flag)
+    more = _continuation(text, value, alone)
+    if more is not None and not alone:
+        alone = _is_secret(evolve(value, text=value.text + more[0]), weight, head, flag)
+    if alone:
+        yield kind, value.start, value.start + len(value.text)
+        if more is not None:
+            yield kind, more[1], more[2]
+
+
+def _value(text: str, at: int) -> _Value | None:
+    """The value after a separator, on the same line or alone on the next."""
+    broken = _NEXT.match(text, at)
+    if broken:
+        piece = _PIECE.match(text, broken.end())
+        if piece is None or not (piece[2] or _looks_random(piece[1], 16)):
+            return None
+        return _Value(piece[1], piece.start(1), True, True)
+    quoted = _QUOTED.match(text, at)
+    if quoted:
+        return _Value(quoted[2], quoted.start(2), True, quoted[3] is None)
+    bare = _BARE.match(text, at)
+    if bare is None:
+        return None
+    end = bare.end()
+    rest = text[end : end + 3].lstrip(" \t")
+    return _Value(bare[0], at, False, not rest or rest[0] in "\n#")
+
+
+def _continuation(text: str, value: _Value, sure: bool) -> tuple[str, int, int] | None:
+    """What goes on of a value that a line break or the end of a literal cut; `sure`: what is there is secret already."""
+    first = end = value.start + len(value.text)
+    whole = ""
+    while len(whole) < MAX_GOES_ON:
+        piece = _next_literal(text, end) if value.quoted and not value.last else None
+        piece = piece or _next_line(text, end, value, sure)
+        if piece is None:
+            break
+        first = first if whole else piece.start
+        whole, end = whole + piece.text, piece.start + len(piece.text)
+    return (whole, first, end) if whole else None
+
+
+def _next_literal(text: str, end: int) -> _Value | None:
+    """The literal that code puts behind this one."""
+    gap = _LITERALS.match(text, end)
+    literal = _QUOTED.match(text, gap.end()) if gap else None
+    if literal is None or not literal[2] or " " in literal[2]:
+        return None
+    return _Value(literal[2], literal.start(2), True, False)
+
+
+def _next_line(text: str, end: int, value: _Value, sure: bool) -> _Value | None:
+    """The token at the beginning of the next line, if it looks like more of the value above it."""
+    gap = _LINE_GAP.match(text, end)
+    piece = _PIECE.match(text, gap.end()) if gap and value.last else None
+    if piece is None:
+        return None
+    token = piece[1]
+    mixed = any(map(str.isdigit, token)) and any(map(str.isalpha, token))
+    closes = value.quoted and bool(piece[2])
+    alone = _ALONE.match(text, piece.end()) is not None
+    padded = len(token) > 3 and token.endswith("=")
+    if not (closes or (sure and (padded or (alone and (mixed or not value.quoted)))) or _looks_random(token, 12)):
+        return None
+    return _Value(token, piece.start(1), value.quoted, value.last)
+
+
+def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -> bool:
+    text = value.text.rstrip("\\")
+    if weight == "key" and _HASH.fullmatch(text):
+        return False
+    if _EMPTY.fullmatch(text) or (
+        weight != "password" and _PATH.fullmatch(text) and not _looks_random(text, 20)
+    ):
+        return False
+    if weight == "password":
+        return _is_password(text, value, head, flag)
+    if weight == "secret":
+        return _is_plain_secret(text, value, head)
+    random = _looks_random(text, 16 if weight == "token" else 20, uuid=weight == "token")
+    return _TOKEN.fullmatch(text) is not None and (random or _is_mixed(text))
+
+
+def _is_password(text: str, value: _Value, head: re.Match[str], flag: bool) -> bool:
+    odd = any(not char.isalnum() and char not in "_ " for char in text)
+    digit = any(map(str.isdigit, text))
+    if value.quoted:
+        phrase = " " in text
+        return len(text) >= 3 and not text.endswith((":", "?")) and (not phrase or "phrase" in head[0].lower() or digit)
+    if _CODE.fullmatch(text) and not (value.last and _in_environment(head)) or _DOTTED.fullmatch(text):
+        return False
+    if flag:
+        return len(text) >= 4 and not text.isupper() and text[0] != "-" and (value.last or odd or digit)
+    if _in_environment(head):
+        return len(text) >= 4
+    if _IDENTIFIER.fullmatch(text):
+        return value.last and digit and len(text) >= 5
+    return len(text) >= 5 and (digit or odd) and not text.isdigit()
+
+
+def _in_environment(head: re.Match[str]) -> bool:
+    """Whether it is written as a shell and its files do: NAME=value or --name=value, without a space."""
+    if not head[0].endswith("=") or head[0].endswith("=="):
+        return False
+    return head[0].isupper() or _OPTION.search(head.string, max(0, head.start() - 40), head.start()) is not None
+
+
+def _is_plain_secret(text: str, value: _Value, head: re.Match[str]) -> bool:
+    if len(text) < 8 or _CODE.fullmatch(text):
+        return False
+    if value.quoted:
+        return " " not in text
+    if _in_environment(head):
+        return True
+    if _DOTTED.fullmatch(text) or (_IDENTIFIER.fullmatch(text) and not (value.last and _is_mixed(text))):
+        return False
+    return any(map(str.isdigit, text)) and any(map(str.isalpha, text)) or _is_mixed(text)
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether capitals stand about as they do in no name: base64 may be without a digit."""
+    turns = sum(one.isupper() != other.isupper() for one, other in pairwise(text))
+    capitals = sum(map(str.isupper, text))
+    return len(text) >= 20 and turns / len(text) >= 0.3 and 0.3 <= capitals / len(text) <= 0.7
+
+
+def _looks_random(text: str, least: int, uuid: bool = True) -> bool:
+    """Whether no person wrote it: letters and digits mixed all over, or a UUID."""
+    if len(text) < least or not (any(map(str.isdigit, text)) and any(map(str.isalpha, text))):
+        return False
+    if _UUID.fullmatch(text):
+        return uuid
+    parts = [part for part in re.split(r"[-_./:=+]", text) if part]
+    if all(_WORDS.fullmatch(part) for part in parts):
+        return False
+    classes = ["d" if char.isdigit() else "u" if char.isupper() else "l" if char.islower() else "o" for char in text]
+    turns = sum(one != other for one, other in pairwise(classes))
+    return (turns / len(text) >= 0.25 or len(_NUMBERS.findall(text)) > 2) and _entropy(text) >= 2.8
+
+
+def _entropy(text: str) -> float:
+    counts = Counter(text).values()
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)

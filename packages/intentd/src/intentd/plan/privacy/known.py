@@ -1,0 +1,168 @@
+"""Owns secrets that show by their form alone: tokens of known services, credentials in addresses and headers.
+
+The forms are those of detect-secrets' detectors, whose compiled patterns are used as they are: its own scanning reads
+files, keeps global settings and yields only parts of a match, so it cannot redact. Beside them are forms that it lacks.
+Its detectors that go by a name (keyword, IBM, Softlayer, Cloudant) and by entropy are replaced by `assigned`: they flag
+every quoted hash.
+"""
+
+import re
+from collections.abc import Iterator
+
+from attrs import frozen
+from detect_secrets.plugins.aws import AWSKeyDetector
+from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
+from detect_secrets.plugins.base import RegexBasedDetector
+from detect_secrets.plugins.basic_auth import BasicAuthDetector
+from detect_secrets.plugins.discord import DiscordBotTokenDetector
+from detect_secrets.plugins.github_token import GitHubTokenDetector
+from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
+from detect_secrets.plugins.jwt import JwtTokenDetector
+from detect_secrets.plugins.mailchimp import MailchimpDetector
+from detect_secrets.plugins.npm import NpmDetector
+from detect_secrets.plugins.openai import OpenAIDetector
+from detect_secrets.plugins.pypi_token import PypiTokenDetector
+from detect_secrets.plugins.sendgrid import SendGridDetector
+from detect_secrets.plugins.slack import SlackDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+from detect_secrets.plugins.stripe import StripeDetector
+from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
+from detect_secrets.plugins.twilio import TwilioKeyDetector
+
+from intentd.plan.privacy.views import View
+
+DETECTORS: tuple[type[RegexBasedDetector], ...] = (
+    AWSKeyDetector,
+    AzureStorageKeyDetector,
+    BasicAuthDetector,
+    DiscordBotTokenDetector,
+    GitHubTokenDetector,
+    GitLabTokenDetector,
+    JwtTokenDetector,
+    MailchimpDetector,
+    NpmDetector,
+    OpenAIDetector,
+    PypiTokenDetector,
+    SendGridDetector,
+    SlackDetector,
+    SquareOAuthDetector,
+    StripeDetector,
+    TelegramBotTokenDetector,
+    TwilioKeyDetector,
+)
+
+
+@frozen
+class Form:
+    """How one secret looks. `hint` is a text without which it cannot be there, in lower case; `group` is its secret part.
+
+    `split`: it is so particular that it is looked for across line breaks too. `random`: only with capitals and digits.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    hint: str = ""
+    group: int = 0
+    split: bool = True
+    random: bool = False
+
+
+# The part of a detector's match that is secret, where it is not the whole; what cannot be there without a hint.
+_GROUPED = (AWSKeyDetector, BasicAuthDetector)
+_HINTS: dict[type[RegexBasedDetector], str] = {
+    BasicAuthDetector: "://",
+    JwtTokenDetector: "eyj",
+    MailchimpDetector: "-us",
+    NpmDetector: "_authtoken",
+}
+
+
+def _borrowed() -> Iterator[Form]:
+    for detector in DETECTORS:
+        for pattern in detector.denylist:
+            yield Form(
+                kind=str(detector.secret_type),
+                pattern=pattern,
+                hint=_HINTS.get(detector, ""),
+                group=pattern.groups if detector in _GROUPED else 0,
+                split=detector is not TelegramBotTokenDetector,
+            )
+
+
+def _own(kind: str, hint: str, pattern: str, group: int = 0, *, split: bool = True, random: bool = False) -> Form:
+    return Form(kind, re.compile(pattern, re.ASCII), hint, group, split, random)
+
+
+_OWN = (
+    _own("GitHub Token", "gith", r"github_pat_[A-Za-z0-9_]{22,255}"),
+    _own("GitHub Token", "gh", r"gh[opusr]_[A-Za-z0-9]{36,255}"),
+    _own("GitLab Token", "glpat", r"glpat-[A-Za-z0-9_-]{20,}"),
+    _own("Google API Key", "aiza", r"AIza[0-9A-Za-z_-]{35}"),
+    _own("Google OAuth", "ya29.", r"ya29\.[0-9A-Za-z_-]{20,}"),
+    _own("Google OAuth", "gocspx", r"GOCSPX-[0-9A-Za-z_-]{20,}"),
+    _own("Azure Key", "accountkey", r"AccountKey=([A-Za-z0-9+/=]{40,})", 1),
+    _own("Azure Key", "sharedaccesskey", r"SharedAccess(?:Key|Signature)=([^\s;\"']{20,})", 1),
+    _own("Azure Signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/=_-]{20,})", 1),
+    _own("Azure Client Secret", "q~", r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}"),
+    _own("Slack Token", "xox", r"xox[abceoprs]-[A-Za-z0-9-]{10,}"),
+    _own("Slack Token", "xapp-", r"xapp-\d-[A-Za-z0-9-]{10,}"),
+    _own("Stripe Key", "k_", r"(?:sk|rk)_(?:live|test)_[0-9a-zA-Z]{16,}"),
+    _own("Stripe Key", "whsec_", r"whsec_[0-9a-zA-Z+/=]{24,}"),
+    _own("SendGrid API Key", "sg.", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    _own("npm Token", "npm_", r"npm_[A-Za-z0-9]{36,}"),
+    _own("PyPI Token", "pypi-ag", r"pypi-Ag[A-Za-z0-9_-]{50,}"),
+    _own("OpenAI Token", "sk-", r"(?<![\w-])sk-[A-Za-z0-9_-]{20,}", random=True),
+    _own("JSON Web Token", "eyj", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
+    _own("Hugging Face Token", "hf_", r"(?<!\w)hf_[A-Za-z0-9]{30,}"),
+    _own("DigitalOcean Token", "_v1_", r"do[opr]_v1_[0-9a-f]{64}"),
+    _own("Shopify Token", "shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    _own("Vault Token", "hv", r"(?<!\w)hv[sbr]\.[\w-]{24,}"),
+    _own("Databricks Token", "dapi", r"(?<!\w)dapi[0-9a-f]{32}"),
+    _own("Mailgun Key", "key-", r"(?<![\w-])key-[0-9a-f]{32}(?!\w)"),
+    _own("Atlassian Token", "atatt3", r"ATATT3[\w=-]{50,}"),
+    _own("Age Key", "age-secret", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    _own("Credentials in an address", "://", r"://[^\s/:@\"'`<>]{0,100}:([^\s/\"'`<>]{1,200})@", 1),
+    _own("Authorization", "auth", r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;]{8,})", 1),
+    _own("Bearer", "bearer", r"(?i)\bbearer\s+([\w.~+/-]{16,}=*)", 1, random=True),
+    _own("Cookie", "cookie", r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"']+=[^\s;\"']{16,}[^\n\"']*)", 1, split=False),
+    _own("netrc", "machine", r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)", 1, split=False),
+    _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:([^\s\"']+)", 1, split=False),
+    _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),
+)
+FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
+
+_PLACEHOLDER = re.compile(r"\$(?:[{(]|[A-Z_][A-Z0-9_]*$|[a-z_][A-Za-z_]*$)|[{<]|%\(|\[redacted")
+_MAILBOX = re.compile(r"[a-z][a-z._-]*@")
+_MORE = re.compile(r"[A-Za-z0-9_\-+/=]*(?:\.[A-Za-z0-9_\-+/=]{8,})?")
+
+
+def known(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
+    """The kinds and places in the view of what looks like a known secret; `across`: only those over a closed gap."""
+    lowered = view.text.lower()
+    for form in FORMS:
+        if (form.hint and form.hint not in lowered) or (across and not form.split):
+            continue
+        for hit in form.pattern.finditer(view.text):
+            start, end = hit.span(form.group)
+            if start == end or not _counts(form, view.text[start:end]):
+                continue
+            if across and not _spans(view, hit, start):
+                continue
+            # A token of fixed length may be longer by now; in a closed view, what follows is another line's.
+            more = _MORE.match(view.text, end) if not across and form.group == 0 else None
+            yield form.kind, start, more.end() if more else end
+
+
+def _counts(form: Form, text: str) -> bool:
+    """Whether it is no placeholder, and no words where words would match."""
+    if form.random and not (any(map(str.isdigit, text)) and any(map(str.isupper, text))):
+        return False
+    return not (_PLACEHOLDER.match(text) or set(text) <= {"*", "x", "X", "."})
+
+
+def _spans(view: View, hit: re.Match[str], start: int) -> bool:
+    """Whether the match goes over a closed gap, and is not a port at a line's end and a mail address at the next."""
+    joins = view.joins(*hit.span())
+    inside = [join for join in joins if join > start]
+    port = bool(inside) and view.text[start : inside[0]].isdigit() and inside[0] - start <= 5
+    return bool(joins) and not (port and _MAILBOX.match(view.text, inside[0]))

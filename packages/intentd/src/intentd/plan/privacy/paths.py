@@ -1,0 +1,160 @@
+"""Owns which files may enter a prompt, by their path alone (I3). It opens none: ignore files come in as text."""
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from attrs import frozen
+from pathspec import GitIgnoreSpec
+
+OWN_IGNORE_FILE = ".guessaheadignore"
+"""Like .gitignore, for files that may be in git and still not in a prompt."""
+
+# Never in a prompt, whatever an ignore file says. In .gitignore's form, compared in lower case.
+DENIED = """
+.env
+.env.*
+*.env
+.envrc
+.netrc
+_netrc
+.npmrc
+.pypirc
+.yarnrc.yml
+.git-credentials
+.htpasswd
+.htdigest
+.pgpass
+.my.cnf
+.s3cfg
+.boto
+.dockercfg
+.dockerconfigjson
+.vault-token
+.terraformrc
+*_history
+*.pem
+*.key
+*.p8
+*.p12
+*.pfx
+*.jks
+*.keystore
+*.kdb
+*.kdbx
+*.ppk
+*.asc
+*.gpg
+*.age
+*.ovpn
+*.mobileprovision
+*.tfstate
+*.tfstate.*
+*.tfvars
+*.tfvars.json
+*.secret
+*.secrets
+id_rsa*
+id_dsa*
+id_ecdsa*
+id_ed25519*
+identity.key
+credentials
+credentials.*
+*credentials*.json
+client_secret*.json
+service[-_]account*.json
+application_default_credentials.json
+secret.*
+secrets.*
+!secret.py
+!secrets.py
+!secret.go
+!secrets.go
+!secret.rs
+!secrets.rs
+!secret.ts
+!secrets.ts
+!secret.js
+!secrets.js
+kubeconfig
+*.kubeconfig
+.git/
+.hg/
+.svn/
+.ssh/
+.aws/
+.azure/
+.gnupg/
+.kube/
+.docker/
+.password-store/
+.config/gcloud/
+.config/gh/
+.direnv/
+.terraform/
+"""
+
+
+@frozen
+class IgnoreFile:
+    """One ignore file: the folder that it stands in, relative to the workspace ("" is its root), and its text."""
+
+    folder: str
+    text: str
+
+
+@frozen
+class _Rules:
+    folder: PurePosixPath
+    spec: GitIgnoreSpec
+
+    def verdict(self, path: PurePosixPath, is_folder: bool) -> bool | None:
+        """Whether the path is ignored; None where the file says nothing of it."""
+        if not path.is_relative_to(self.folder):
+            return None
+        return self.spec.check_file(f"{path.relative_to(self.folder)}{'/' if is_folder else ''}").include
+
+
+class PathRules:
+    """Which paths of one workspace may enter a prompt.
+
+    `ignored` are the workspace's .gitignore files, `own` its .guessaheadignore files. Each of them and the list above
+    can refuse a path, and none can allow what another refuses. A caller that follows links asks for both paths.
+    """
+
+    def __init__(self, ignored: Iterable[IgnoreFile] = (), own: Iterable[IgnoreFile] = ()) -> None:
+        self._denied = (_rules(IgnoreFile("", DENIED)),)
+        self._ignored = tuple(map(_rules, sorted(ignored, key=_depth)))
+        self._own = tuple(map(_rules, sorted(own, key=_depth)))
+
+    def refusal(self, path: str) -> str | None:
+        """Why the file at `path`, relative to the workspace, may not enter a prompt; None if it may."""
+        pure = PurePosixPath(path)
+        if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+            return "it is outside the workspace"
+        if _refuses(self._denied, PurePosixPath(path.lower())):
+            return "files of this name hold secrets"
+        if _refuses(self._ignored, pure):
+            return "git ignores it"
+        if _refuses(self._own, pure):
+            return f"{OWN_IGNORE_FILE} names it"
+        return None
+
+
+def _refuses(rules: tuple[_Rules, ...], path: PurePosixPath) -> bool:
+    """As git does: the deepest file that says something counts, and nothing in an ignored folder comes back."""
+    folders = [parent for parent in reversed(path.parents) if parent.parts]
+    return any(_ignores(rules, folder, True) for folder in folders) or _ignores(rules, path, False)
+
+
+def _ignores(rules: tuple[_Rules, ...], path: PurePosixPath, is_folder: bool) -> bool:
+    verdicts = [verdict for rule in rules if (verdict := rule.verdict(path, is_folder)) is not None]
+    return bool(verdicts and verdicts[-1])
+
+
+def _rules(file: IgnoreFile) -> _Rules:
+    return _Rules(PurePosixPath(file.folder), GitIgnoreSpec.from_lines(file.text.splitlines()))
+
+
+def _depth(file: IgnoreFile) -> int:
+    return len(PurePosixPath(file.folder).parts)

@@ -1,0 +1,85 @@
+"""Owns the ways to look at a plain text in which a split secret is whole again, and the way back to the text.
+
+A terminal breaks a long line anywhere; a diff, a quotation or a failed assertion puts marks before each line; code puts
+two literals together. A view is the text without such gaps.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from attrs import define, frozen
+
+# What a secret is made of: only a gap between two such characters is closed.
+_PART = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.%~!$*&^@")
+_WRAPPED = re.compile(r"\\?\n")
+_NEXT_LINE = re.compile(r"\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*[fbrFBR]?[\"'`]?")
+_LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}$")
+_TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
+
+
+@frozen(order=True)
+class Span:
+    """Characters `start` to `end` of the plain text."""
+
+    start: int
+    end: int
+
+
+@define
+class View:
+    """A text without gaps: `text` is made of pieces of the plain text; piece n begins at `starts[n]` there."""
+
+    text: str
+    offsets: list[int]
+    starts: list[int]
+
+    def at(self, index: int) -> int:
+        """Where the character `index` of the view is in the plain text."""
+        piece = bisect_right(self.offsets, index) - 1
+        return self.starts[piece] + index - self.offsets[piece]
+
+    def spans(self, start: int, end: int) -> Iterator[Span]:
+        """The parts of the plain text that the view's `start` to `end` is made of."""
+        while start < end:
+            piece = bisect_right(self.offsets, start) - 1
+            limit = self.offsets[piece + 1] if piece + 1 < len(self.offsets) else len(self.text)
+            stop = min(end, limit)
+            yield Span(self.at(start), self.at(stop - 1) + 1)
+            start = stop
+
+    def joins(self, start: int, end: int) -> list[int]:
+        """Where gaps were closed inside the view's `start` to `end`."""
+        return self.offsets[bisect_right(self.offsets, start) : bisect_right(self.offsets, end - 1)]
+
+
+def whole(text: str) -> View:
+    """The text as it is."""
+    return View(text, [0], [0])
+
+
+def joined(text: str) -> list[View]:
+    """The text without line breaks, and without line breaks and the marks and quotes around them."""
+    wrapped = [hit.span() for hit in _WRAPPED.finditer(text)]
+    marked = sorted([*_between_lines(text), *(hit.span() for hit in _TWO_LITERALS.finditer(text))])
+    return [view for view in (_without(text, wrapped), _without(text, marked)) if len(view.starts) > 1]
+
+
+def _between_lines(text: str) -> Iterator[tuple[int, int]]:
+    for hit in _NEXT_LINE.finditer(text):
+        end = _LINE_END.search(text[max(0, hit.start() - 20) : hit.start()])
+        yield hit.start() - (len(end[0]) if end else 0), hit.end()
+
+
+def _without(text: str, gaps: list[tuple[int, int]]) -> View:
+    pieces, offsets, starts, begin, length = [], [], [], 0, 0
+    for start, end in gaps:
+        if not begin < start or end >= len(text) or text[start - 1] not in _PART or text[end] not in _PART:
+            continue
+        pieces.append(text[begin:start])
+        offsets.append(length)
+        starts.append(begin)
+        length += start - begin
+        begin = end
+    pieces.append(text[begin:])
+    return View("".join(pieces), [*offsets, length], [*starts, begin])

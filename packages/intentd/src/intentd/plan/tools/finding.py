@@ -1,0 +1,42 @@
+"""Owns what a tool's output says once it is read: one failed test, one error, one crash. It reads nothing itself."""
+
+from typing import Literal, get_args
+
+from attrs import frozen
+
+Kind = Literal["test_failed", "error", "crash"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+HEAD_LINES = 60
+TAIL_LINES = 60
+"""An excerpt keeps this many lines of a block's beginning and of its end."""
+
+
+@frozen(kw_only=True)
+class Finding:
+    """One thing that went wrong, as the tool told it.
+
+    `name` is the test's id in its tool's own form, `code` the rule that a checker names. `file` is as printed, so it
+    may be relative to where the tool ran. `line` and `column` count from one. `message` is one line; `excerpt` is the
+    tool's own block, bounded.
+    """
+
+    tool: str
+    kind: Kind
+    name: str | None = None
+    code: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    message: str = ""
+    excerpt: str = ""
+
+
+def excerpt(lines: list[str]) -> str:
+    """The block's lines without the ruling at its end, its middle left out when it is long."""
+    while lines and not any(char.isalnum() for char in lines[-1]):
+        lines = lines[:-1]
+    left_out = len(lines) - HEAD_LINES - TAIL_LINES
+    if left_out <= 0:
+        return "\n".join(lines)
+    return "\n".join([*lines[:HEAD_LINES], f"[{left_out} lines left out]", *lines[-TAIL_LINES:]])

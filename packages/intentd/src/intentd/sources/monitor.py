@@ -1,0 +1,204 @@
+"""Owns the process between us and the command: it leads the session of the pseudo-terminal and waits for the command.
+
+The command gets a process group of its own under the monitor, so that the terminal's Ctrl-C and Ctrl-Z mean for it what
+they mean under a shell. It copies no bytes.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import stat
+import struct
+import termios
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from attrs import frozen
+
+_REPORT = struct.Struct("!ii")
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_STOPS_TERMINAL = {signal.SIGTTOU, signal.SIGTTIN}
+
+
+@frozen
+class Launch:
+    """What to run and on what. `fds` maps 0, 1, 2 to the descriptor to put there, None leaves it closed."""
+
+    argv: tuple[str, ...]
+    env: Mapping[bytes, bytes]
+    fds: Mapping[int, int | None]
+    slave: int | None
+    foreground: bool
+    mask: frozenset[int]
+
+
+@frozen
+class Report:
+    """A wait status of the command. The first report has none: it brings the pid."""
+
+    pid: int
+    status: int | None
+
+
+class Monitor:
+    """Our end of the channel to the monitor."""
+
+    def __init__(self, pid: int, channel: socket.socket) -> None:
+        self.pid = pid
+        self._channel = channel
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    def report(self) -> Report | None:
+        """Blocks for the next report; None where the monitor is gone."""
+        data = self._channel.recv(_REPORT.size, socket.MSG_WAITALL)
+        if len(data) < _REPORT.size:
+            return None
+        pid, status = _REPORT.unpack(data)
+        return Report(pid, None if status < 0 else status)
+
+    def resume(self, *, foreground: bool) -> None:
+        """After a report of a stop: lets the command run on."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(b"f" if foreground else b"b")
+
+    def wait(self) -> None:
+        self._channel.close()
+        os.waitpid(self.pid, 0)
+
+
+def start(launch: Launch, close: Sequence[int]) -> Monitor:
+    """Forks the monitor, which forks the command. `close` are our descriptors that neither may hold."""
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return Monitor(pid, ours)
+    try:
+        ours.close()
+        for fd in close:
+            os.close(fd)
+        _monitor(launch, theirs)
+    finally:
+        os._exit(1)
+
+
+def _monitor(launch: Launch, channel: socket.socket) -> NoReturn:
+    if launch.slave is not None:
+        os.setsid()
+        fcntl.ioctl(launch.slave, termios.TIOCSCTTY, 0)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _command(launch)
+        finally:
+            os._exit(NOT_EXECUTABLE)
+    with contextlib.suppress(OSError):  # whichever of us two comes first
+        os.setpgid(pid, pid)
+    _let_signals_pass(pid)
+    _leave_standard_fds(launch)
+    channel.sendall(_REPORT.pack(pid, -1))
+    while True:
+        _, status = os.waitpid(pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            break
+        _stopped(launch, channel, pid, status)
+    if launch.slave is not None:  # our exit hangs up on the foreground group: let that be us, not what the command left
+        _give_terminal(launch.slave, os.getpgrp())
+    with contextlib.suppress(OSError):
+        channel.sendall(_REPORT.pack(pid, status))
+    os._exit(0)
+
+
+def _let_signals_pass(pid: int) -> None:
+    """The wrapper forwards signals. Only the end of the terminal (our wrapper was killed) comes to us alone."""
+    for name in ("INT", "QUIT", "TERM", "TSTP", "TTIN", "TTOU", "USR1", "USR2", "ALRM", "WINCH"):
+        signal.signal(signal.Signals[f"SIG{name}"], signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: _kill_group(pid, signal.SIGHUP))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _leave_standard_fds(launch: Launch) -> None:
+    """A pipe of the command must end with the command: the monitor keeps only the terminal."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    for held in {fd for fd in launch.fds.values() if fd is not None and fd > 2} - {launch.slave}:
+        os.close(held)
+
+
+def _stopped(launch: Launch, channel: socket.socket, pid: int, status: int) -> None:
+    channel.sendall(_REPORT.pack(pid, status))
+    order = channel.recv(1)
+    if not order:  # the wrapper is gone
+        _kill_group(pid, signal.SIGHUP)
+    elif launch.slave is not None:
+        _give_terminal(launch.slave, pid if order == b"f" else os.getpgrp())
+    _kill_group(pid, signal.SIGCONT)
+
+
+def _give_terminal(slave: int, group: int) -> None:
+    with contextlib.suppress(OSError):
+        os.tcsetpgrp(slave, group)
+
+
+def _kill_group(group: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(group, number)
+
+
+def _command(launch: Launch) -> NoReturn:
+    """In the command's own process: everything is put as it would be without us, then it becomes the command."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    if launch.slave is not None and launch.foreground:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS_TERMINAL)
+        _give_terminal(launch.slave, os.getpid())
+    for target, fd in launch.fds.items():
+        if fd is None:
+            os.close(target)
+        elif fd != target:
+            os.dup2(fd, target)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, launch.mask)
+    _execute(launch.argv, launch.env)
+
+
+def _execute(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
+    try:
+        try:
+            os.execvpe(argv[0], argv, env)
+        except OSError as fault:
+            if fault.errno != errno.ENOEXEC:
+                raise
+            script = shutil.which(argv[0]) or argv[0]  # a script without an interpreter line: as shells do
+            os.execve("/bin/sh", ("sh", script, *argv[1:]), env)
+    except (OSError, ValueError) as fault:
+        status, words = _refusal(argv[0], fault)
+        with contextlib.suppress(OSError):
+            os.write(2, f"intentd: {argv[0]}: {words}\n".encode(errors="surrogateescape"))
+        os._exit(status)
+
+
+def _refusal(name: str, fault: OSError | ValueError) -> tuple[int, str]:
+    number = fault.errno if isinstance(fault, OSError) else errno.EINVAL
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        return NOT_FOUND, os.strerror(number or 0) if "/" in name else "command not found"
+    if "/" in name and _is_directory(name):
+        number = errno.EISDIR
+    return NOT_EXECUTABLE, os.strerror(number or errno.EINVAL)
+
+
+def _is_directory(name: str) -> bool:
+    try:
+        return stat.S_ISDIR(Path(name).stat().st_mode)
+    except OSError:
+        return False

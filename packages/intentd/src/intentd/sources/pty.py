@@ -1,0 +1,156 @@
+"""Owns the two terminals of a wrapped command: the person's (outer) and the one that the command gets (inner).
+
+It moves settings, sizes and keys between them. It knows nothing of processes or of what the command prints.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import termios
+from collections.abc import Collection, Iterator
+from typing import Any
+
+_IFLAG, _OFLAG, _CFLAG, _LFLAG, _CC = 0, 1, 2, 3, 6
+KEYS_LIMIT = 4096
+
+
+def outer_terminal(terminals: Collection[int]) -> int | None:
+    """The person's terminal: a standard descriptor that is one, else the controlling terminal, if there is any."""
+    for fd in terminals:
+        return fd
+    try:
+        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return None
+
+
+class TerminalPair:
+    """The outer terminal and a new inner one with the same settings and size.
+
+    In the *foreground* the outer one is raw, keys go to the inner one, and the inner one does all processing. In the
+    *background* (a job with `&`, or a part of a pipeline) the outer one stays as it is and does the processing.
+    """
+
+    def __init__(self, outer: int, *, shared: bool) -> None:
+        self.outer = outer
+        self._shared = shared
+        self._before = termios.tcgetattr(outer)
+        self.master, self.slave = os.openpty()
+        os.set_blocking(self.master, False)
+        self.copy_size()
+        self._copy_settings()
+        self._settled = False
+        self._keys = b""
+        self.raw = False
+        self.hung_up = False
+
+    def _copy_settings(self) -> None:
+        self._oflag_hidden = 0
+        termios.tcsetattr(self.master, termios.TCSANOW, termios.tcgetattr(self.outer))
+        self._given = termios.tcgetattr(self.master)
+
+    def copy_size(self) -> None:
+        with contextlib.suppress(OSError):
+            size = fcntl.ioctl(self.outer, termios.TIOCGWINSZ, b"\0" * 8)
+            fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
+    def is_foreground(self) -> bool:
+        """Whether the person's keys are ours. A terminal that controls nobody's jobs is always ours."""
+        try:
+            return os.tcgetpgrp(self.outer) == os.getpgrp()
+        except OSError:
+            return True
+
+    def enter_foreground(self) -> None:
+        if not self._settled:  # until now the terminal may have been as its shell's line editor needs it
+            self._settled = True
+            self._copy_settings()
+        self._process_inside(not self._shared)
+        if not self.raw:
+            self._before = termios.tcgetattr(self.outer)
+        self._set_outer(_raw(self._before, process_output=self._shared))
+        self.raw = True
+
+    def enter_background(self) -> None:
+        self.restore()
+        self._process_inside(False)
+
+    def restore(self) -> None:
+        """Puts the outer terminal back as it was."""
+        if self.raw:
+            self.raw = False
+            self._set_outer(self._before)
+
+    def leave(self) -> None:
+        """At the command's end: settings that it has changed for good (`stty`) come out, as without us."""
+        if not self.raw:
+            return
+        with contextlib.suppress(termios.error):
+            left = termios.tcgetattr(self.master)
+            left[_OFLAG] |= self._oflag_hidden
+            if left != self._given:
+                self._before = left
+        self.restore()
+
+    def wants(self) -> tuple[bool, bool]:
+        """Whether to wait for (keys of the outer terminal, room in the inner one)."""
+        return self.raw and not self._keys and not self.hung_up, bool(self._keys)
+
+    def take_keys(self) -> None:
+        try:
+            self._keys = os.read(self.outer, KEYS_LIMIT)
+        except BlockingIOError:
+            return
+        except OSError as fault:
+            if fault.errno != errno.EIO:
+                raise
+        self.hung_up = not self._keys
+
+    def give_keys(self) -> None:
+        try:
+            self._keys = self._keys[os.write(self.master, self._keys) :]
+        except BlockingIOError:
+            return
+        except OSError:  # the command is gone
+            self._keys = b""
+
+    def _process_inside(self, inside: bool) -> None:
+        """Only one of the two may turn \\n into \\r\\n: in the background the outer one does."""
+        with contextlib.suppress(termios.error):
+            settings: list[Any] = termios.tcgetattr(self.master)
+            if inside:
+                settings[_OFLAG] |= self._oflag_hidden
+                self._oflag_hidden = 0
+            else:
+                self._oflag_hidden |= settings[_OFLAG] & termios.OPOST
+                settings[_OFLAG] &= ~termios.OPOST
+            termios.tcsetattr(self.master, termios.TCSANOW, settings)
+
+    def _set_outer(self, settings: list[Any]) -> None:
+        with contextlib.suppress(termios.error), _no_stop():
+            termios.tcsetattr(self.outer, termios.TCSANOW, settings)
+
+
+def _raw(settings: list[Any], *, process_output: bool) -> list[Any]:
+    """As `cfmakeraw` (termios(3)) does it; the interpreter has that only from 3.12 on."""
+    raw = [*settings[:_CC], list(settings[_CC])]
+    raw[_IFLAG] &= ~(termios.IGNBRK | termios.BRKINT | termios.PARMRK | termios.ISTRIP)
+    raw[_IFLAG] &= ~(termios.INLCR | termios.IGNCR | termios.ICRNL | termios.IXON)
+    if not process_output:
+        raw[_OFLAG] &= ~termios.OPOST
+    raw[_LFLAG] &= ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.ISIG | termios.IEXTEN)
+    raw[_CFLAG] = raw[_CFLAG] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+    raw[_CC][termios.VMIN], raw[_CC][termios.VTIME] = 1, 0
+    return raw
+
+
+@contextlib.contextmanager
+def _no_stop() -> Iterator[None]:
+    """A background process that changes a terminal is stopped, unless it has blocked that signal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

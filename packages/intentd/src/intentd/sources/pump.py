@@ -1,0 +1,106 @@
+"""Owns the copying of a command's output from where we read it to where it belongs, byte for byte.
+
+It knows nothing of processes or signals. Each pump has a thread of its own, so that a reader who is slow blocks
+the command's output, as without us, and nothing else.
+"""
+
+import errno
+import os
+import select
+import threading
+from collections.abc import Callable, Sequence
+
+CHUNK_BYTES = 64 * 1024
+QUIET_MS = 50
+"""A terminal hands output over a moment after it was written; so long we wait once the command has ended."""
+
+
+class Pump:
+    """Copies `source` to `target` until its end, or until the command has ended and nothing is left to read."""
+
+    def __init__(self, source: int, target: int, seen: Callable[[bytes], None], *, terminal: bool) -> None:
+        self.source = source
+        self.target = target
+        self.left_open = False
+        self._seen = seen
+        self._terminal = terminal
+        self._ended, self._end = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self) -> None:
+        """The command has ended: copies what is left. A reader who does not read can hold this up, as without us."""
+        os.close(self._end)
+        self._thread.join()
+        os.close(self._ended)
+
+    def _run(self) -> None:
+        watch = select.poll()
+        watch.register(self.source, select.POLLIN)
+        watch.register(self._ended, select.POLLIN)
+        timeout: int | None = None
+        while True:
+            ready = [fd for fd, _ in watch.poll(timeout)]
+            if self.source in ready:
+                if not self._copy():
+                    return
+            elif timeout is None:  # the command has ended: from here on an empty source is the end
+                watch.unregister(self._ended)
+                timeout = QUIET_MS if self._terminal else 0
+            else:
+                self.left_open = True
+                return
+
+    def _copy(self) -> bool:
+        """Copies a chunk; false at the end of the source, or where the target is gone."""
+        data = read(self.source)
+        if data is None:
+            return True
+        if data and (write_all(self.target, data) or self._terminal):  # a terminal that is gone comes as a signal
+            self._seen(data)
+            return True
+        if not self._terminal:
+            os.close(self.source)  # so that the command, too, sees that nobody reads
+        return False
+
+
+def relay(pumps: Sequence[Pump]) -> None:
+    """Copies on for what outlives the command (its background children) until they have closed their ends."""
+    sources = {pump.source: pump.target for pump in pumps}
+    watch = select.poll()
+    for source in sources:
+        watch.register(source, select.POLLIN)
+    while sources:
+        for source, _ in watch.poll():
+            data = read(source)
+            if data == b"" or (data and not write_all(sources[source], data)):
+                watch.unregister(source)
+                os.close(source)
+                del sources[source]
+
+
+def read(fd: int) -> bytes | None:
+    """A chunk, b"" at the end, None where there is nothing now."""
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+    except OSError as fault:
+        if fault.errno == errno.EIO:  # how a terminal says that its other side is closed
+            return b""
+        raise
+
+
+def write_all(fd: int, data: bytes) -> bool:
+    """Writes all of it, also where the descriptor does not block; false where nobody can read it any more."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            select.select([], [fd], [])
+        except OSError:
+            return False
+    return True

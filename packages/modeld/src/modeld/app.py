@@ -1,0 +1,152 @@
+"""Owns the daemon's parts: builds them all, runs them, and stops them whatever happens. It knows not what they do."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+from modeld.about import About
+from modeld.config import Settings
+from modeld.driver import Driver
+from modeld.engine.messages import EngineGone, FromEngine, Ready, Refused
+from modeld.engine.supervisor import Supervisor
+from modeld.schedule import ScheduleLimits
+from modeld.server import Server
+from modeld.sessions import SessionLimits
+from modelwire.protocol import MODELD
+from modelwire.router import Router
+
+log = logging.getLogger(__name__)
+
+FAREWELL_S = 3.0
+"""How long the running operation may take to end when the daemon stops."""
+
+
+class CannotServe(Exception):
+    """The daemon cannot serve, or cannot go on. The message is one line that says what to do."""
+
+
+class App:
+    """`await App(settings).run()` serves until SIGTERM or SIGINT; the second signal ends the process at once."""
+
+    def __init__(self, settings: Settings, *, announce: Callable[[str], None] | None = None) -> None:
+        self._announce = announce or (lambda line: print(line, file=sys.stderr, flush=True))
+        self._endpoint = settings.endpoint()
+        clock = time.monotonic
+        codec = MODELD.codec()
+        self._clock = clock
+        self._engine = Supervisor(settings.engine(), self._engine_said)
+        self._router = Router(self._endpoint, codec, MODELD, clock=clock, on_gone=self._client_gone)
+        self._driver = Driver(
+            self._engine,
+            self._router.send,
+            limits=ScheduleLimits(queue=settings.queue),
+            sessions=SessionLimits(per_client=settings.sessions, total=4 * settings.sessions),
+        )
+        about = About(message_bytes=codec.max_bytes, sessions=settings.sessions, queue=settings.queue, started=clock())
+        self._server = Server(self._router, self._driver, about, clock=clock, engine_pid=lambda: self._engine.pid)
+        self._stop = asyncio.Event()
+        self._heard = asyncio.Event()
+        self._signal: int | None = None
+        self._fault: Exception | None = None
+        self._announced = False
+
+    async def run(self) -> int:
+        """The exit status: 0 after SIGTERM, 130 after SIGINT. Raises `EndpointError` and `CannotServe`."""
+        async with AsyncExitStack() as stack:
+            await self._startup(stack)
+            await self._main_loop()
+        if self._fault:
+            raise self._fault
+        return 130 if self._signal == signal.SIGINT else 0
+
+    async def _startup(self, stack: AsyncExitStack) -> None:
+        """The endpoint first: where somebody serves already, no model is loaded."""
+        self._take_signals(stack)
+        await self._router.start()
+        stack.push_async_callback(self._router.close)
+        try:
+            await self._engine.start()
+        except OSError as fault:
+            raise CannotServe(f"the engine process cannot be started: {fault.strerror}") from None
+        stack.push_async_callback(self._engine.close)
+        for work in (self._server.serve(), self._server.keep_time()):
+            stack.push_async_callback(_end, asyncio.create_task(self._guard(work)))
+        stack.push_async_callback(self._say_farewell)
+
+    async def _main_loop(self) -> None:
+        await self._stop.wait()
+
+    async def _say_farewell(self) -> None:
+        """Ends every operation, and waits a bounded time for the engine to let go of the running one."""
+        self._driver.shutdown(self._clock())
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                while self._driver.live:
+                    self._heard.clear()
+                    await self._heard.wait()
+        except TimeoutError:
+            self._driver.engine_lost(self._clock())
+
+    # --- what reaches it from its parts ---------------------------------------------------------------------
+
+    def _engine_said(self, message: FromEngine | EngineGone) -> None:
+        self._heard.set()
+        try:
+            self._pass_on(message)
+        except Exception as fault:  # the daemon's own state cannot be trusted any more
+            log.exception("modeld failed at what the engine said")
+            self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has its story"))
+
+    def _pass_on(self, message: FromEngine | EngineGone) -> None:
+        match message:
+            case EngineGone():
+                self._driver.engine_lost(self._clock())
+            case Refused():
+                self._fail(CannotServe(message.message))
+            case _:
+                self._driver.engine_said(message, self._clock())
+        if isinstance(message, Ready) and not self._announced:
+            self._announced = True
+            model = message.model
+            self._announce(
+                f"modeld: serving {model.name} ({model.quantisation}, {message.profile}) on {self._endpoint}"
+            )
+
+    def _client_gone(self, client: str) -> None:
+        self._driver.client_gone(client, self._clock())
+
+    def _fail(self, fault: CannotServe) -> None:
+        self._fault = self._fault or fault
+        self._stop.set()
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as fault:
+            log.exception("modeld failed")
+            self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has its story"))
+
+    def _take_signals(self, stack: AsyncExitStack) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled, number)
+            stack.callback(loop.remove_signal_handler, number)
+
+    def _signalled(self, number: int) -> None:
+        if self._signal is not None:
+            os._exit(128 + number)  # the engine ends with us, the lock is the kernel's
+        self._signal = number
+        self._stop.set()
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,77 @@
+"""Owns where in the KV cache each position lies, so far as order goes. It touches no cache.
+
+Attention adds up cells in the order in which they lie. A sum in another order has other last bits, so results are the
+same bits only where the cells of every sequence lie in the order of its positions. The library puts new cells into the
+first free ones, holes included, which breaks that order. So cells are handed out upwards only: what is given up below
+the top stays occupied, as garbage, until a compaction slides everything down.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Arena:
+    """The cells up to `top` are held by sequences or garbage; those from `top` on are free."""
+
+    def __init__(self, cells: int, sequences: int) -> None:
+        self._holds = np.zeros((sequences, cells), np.bool_)
+        self._position = np.zeros(cells, np.int32)
+        self._cells = cells
+        self.top = 0
+
+    def __repr__(self) -> str:
+        return f"Arena({self.live} live, {self.top - self.live} garbage, {self._cells - self.top} free)"
+
+    @property
+    def live(self) -> int:
+        return int(np.count_nonzero(self._held()))
+
+    @property
+    def free(self) -> int:
+        return self._cells - self.top
+
+    def write(self, sequence: int, start: int, count: int) -> None:
+        """`count` positions from `start` on now lie at the top."""
+        end = self.top + count
+        self._holds[sequence, self.top : end] = True
+        self._position[self.top : end] = np.arange(start, start + count)
+        self.top = end
+
+    def share(self, source: int, target: int, length: int) -> None:
+        self._holds[target] |= self._holds[source] & (self._position < length)
+
+    def release(self, sequence: int, length: int) -> int | None:
+        """Give up the positions from `length` on. Those from the result on become garbage; none do for None.
+
+        What nobody else holds is the end of a sequence, since sequences share beginnings only. If it lies at the top,
+        the top comes down instead.
+        """
+        given = self._holds[sequence] & (self._position >= length)
+        self._holds[sequence] &= ~given
+        orphans = np.flatnonzero(given & ~self._held())
+        if not len(orphans):
+            return None
+        if len(orphans) == self.top - orphans[0]:
+            self.top = int(orphans[0])
+            return None
+        return int(self._position[orphans[0]])
+
+    def compact(self) -> None:
+        """Slide all cells that are held down, in their order; the garbage is gone."""
+        held = np.flatnonzero(self._held())
+        kept, positions = self._holds[:, held], self._position[held]
+        self._holds[:] = False
+        self.top = len(held)
+        self._holds[:, : self.top] = kept
+        self._position[: self.top] = positions
+
+    def check(self) -> None:
+        """Asserts that every sequence holds the positions from 0 on, each once, in order."""
+        assert not self._holds[:, self.top :].any(), "a sequence holds a free cell"
+        for sequence in range(len(self._holds)):
+            positions = self._position[self._holds[sequence]]
+            assert np.array_equal(positions, np.arange(len(positions))), f"sequence {sequence} lies out of order"
+
+    def _held(self) -> NDArray[np.bool_]:
+        held: NDArray[np.bool_] = np.logical_or.reduce(self._holds, axis=0)
+        return held

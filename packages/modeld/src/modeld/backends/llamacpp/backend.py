@@ -1,0 +1,195 @@
+"""Owns a loaded llama.cpp model and its KV cache behind the `LogitsBackend` protocol. How it is loaded is `loading`'s.
+
+Only the C API is used: it tells "no room" from "aborted", and never copies a whole context.
+"""
+
+import ctypes
+
+import numpy as np
+from llama_cpp import llama_cpp as llama
+
+from modeld.backends.base import BackendError, Capabilities, Extended, Ids, Logits, OutOfCells
+from modeld.backends.llamacpp import vendor_log
+from modeld.backends.llamacpp.arena import Arena
+from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
+from modelwire.messages import ModelDescription
+
+_DONE, _NO_ROOM, _ABORTED = 0, 1, 2
+
+
+class LlamaBackend:
+    """Takes over the ownership of `model` and `ctx`. One thread; after `close` no method may be called.
+
+    An error other than `BackendError` means that what is resident is no longer known.
+    """
+
+    capabilities = Capabilities(fork="cells", rollback=True, stop="node", logits=True)
+
+    def __init__(
+        self,
+        model: llama.llama_model_p,
+        ctx: llama.llama_context_p,
+        *,
+        description: ModelDescription,
+        vocabulary: LlamaVocabulary,
+        context: int,
+        chunk: int,
+        in_order: bool,
+    ) -> None:
+        self._model_pointer: llama.llama_model_p | None = model
+        self._ctx = ctx
+        self._memory = llama.llama_get_memory(ctx)
+        self._window = llama.llama_model_n_swa(model)
+        self.model = description
+        self.vocabulary = vocabulary
+        self.context = context
+        self.chunk = chunk
+        self.cells: int = llama.llama_n_ctx(ctx)
+        self.sequences: int = llama.llama_n_seq_max(ctx) - 1
+        self._garbage = self.sequences
+        self._arena = Arena(self.cells, self.sequences) if in_order else None
+        self._rows = range(0)
+        self._batch = _Batch(chunk)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._model_pointer is None else f"{self.cells} cells, {self.sequences} sequences"
+        return f"LlamaBackend({self.model.name}, {state})"
+
+    def extend(self, sequence: int, tape: Ids, start: int, rows: int) -> Extended:
+        count = len(tape) - start
+        if not 0 < count <= self.chunk or not 0 <= rows <= count:
+            raise ValueError(
+                f"{count} tokens with {rows} rows; a chunk has 1 to {self.chunk} tokens, at most all as rows"
+            )
+        self._rows = range(0)
+        self._make_room(count)
+        code = llama.llama_decode(self._ctx, self._batch.fill(sequence, tape[start:], start, rows))
+        if code == _DONE:
+            self._rows = range(count - rows, count)
+            self._written(sequence, start, count)
+            return Extended(length=len(tape), stopped=False)
+        if code == _NO_ROOM:
+            raise OutOfCells(f"no room for {count} tokens in a KV cache of {self.cells}")
+        if code == _ABORTED:
+            length = self._settle(sequence, start, len(tape))
+            self._written(sequence, start, length - start)
+            return Extended(length=length, stopped=True)
+        self._cut(sequence, start)
+        raise BackendError(f"llama_decode returned {code}: {vendor_log.complaint()}")
+
+    def logits(self, row: int) -> Logits:
+        pointer = llama.llama_get_logits_ith(self._ctx, self._rows[row])
+        if not pointer:
+            raise BackendError(f"there are no logits for row {row}")
+        return np.ctypeslib.as_array(pointer, shape=(self.vocabulary.size,))
+
+    def fork(self, source: int, target: int, length: int) -> None:
+        if not self._holds(source, length):
+            raise BackendError(f"sequence {source} does not hold {length} positions any more")
+        llama.llama_memory_seq_cp(self._memory, source, target, 0, length)
+        if self._length(target) != length:
+            raise RuntimeError(f"a fork of {length} positions has {self._length(target)}")
+        if self._arena:
+            self._arena.share(source, target, length)
+
+    def trim(self, sequence: int, length: int) -> bool:
+        return self._holds(sequence, length) and self._forget(sequence, length)
+
+    def drop(self, sequence: int) -> None:
+        if not self._forget(sequence, 0):
+            raise RuntimeError(f"sequence {sequence} cannot be dropped")
+
+    def close(self) -> None:
+        if self._model_pointer is not None:
+            llama.llama_free(self._ctx)
+            llama.llama_model_free(self._model_pointer)
+            self._model_pointer = None
+
+    def _length(self, sequence: int) -> int:
+        return int(llama.llama_memory_seq_pos_max(self._memory, sequence)) + 1
+
+    def _holds(self, sequence: int, length: int) -> bool:
+        """Whether the model could go on from `length`.
+
+        Positions from the smallest to the largest are all there. With a sliding window the cache may give the place of
+        older ones to other sequences; so much of them as the window shows from `length` must be left.
+        """
+        oldest = llama.llama_memory_seq_pos_min(self._memory, sequence)
+        needed = max(0, length - self._window) if self._window else 0
+        return length <= self._length(sequence) and oldest <= needed
+
+    def _forget(self, sequence: int, length: int) -> bool:
+        garbage = self._arena.release(sequence, length) if self._arena else None
+        if garbage is not None:
+            llama.llama_memory_seq_cp(self._memory, sequence, self._garbage, garbage, -1)
+        return bool(llama.llama_memory_seq_rm(self._memory, sequence, length, -1))
+
+    def _written(self, sequence: int, start: int, count: int) -> None:
+        if self._arena and count:
+            self._arena.write(sequence, start, count)
+
+    def _make_room(self, count: int) -> None:
+        """Compact if the cells above the top are too few but all free ones together are enough."""
+        if self._arena is None or count <= self._arena.free:
+            return
+        if self._arena.live + count > self.cells:
+            raise OutOfCells(f"no room for {count} tokens in a KV cache of {self.cells}")
+        self._compact()
+
+    def _compact(self) -> None:
+        if self._arena is None:
+            return
+        llama.llama_memory_seq_rm(self._memory, self._garbage, -1, -1)
+        if self._arena.live:
+            self._reload()
+        self._arena.compact()
+
+    def _reload(self) -> None:
+        """Save the whole cache and restore it: that puts the cells together, in their order, with what they share."""
+        state = np.empty(llama.llama_state_get_size(self._ctx), np.uint8)
+        pointer = state.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+        size = llama.llama_state_get_data(self._ctx, pointer, len(state))
+        if not size or llama.llama_state_set_data(self._ctx, pointer, size) != size:
+            raise RuntimeError(f"the KV cache could not be compacted: {vendor_log.complaint()}")
+
+    def _settle(self, sequence: int, start: int, end: int) -> int:
+        """How much is resident after an abort: whole micro-batches stay, the one that was stopped is removed."""
+        length = self._length(sequence)
+        if not start <= length <= end:
+            raise RuntimeError(f"{length} positions after an aborted batch for {start} to {end}")
+        return length
+
+    def _cut(self, sequence: int, length: int) -> None:
+        if not llama.llama_memory_seq_rm(self._memory, sequence, length, -1) or self._length(sequence) != length:
+            raise RuntimeError(f"sequence {sequence} could not be put back to {length} positions")
+
+
+class _Batch:
+    """A `llama_batch` over numpy arrays. All tokens of a batch are of one sequence, so they point to one cell."""
+
+    def __init__(self, room: int) -> None:
+        self._token = np.zeros(room, np.int32)
+        self._position = np.zeros(room, np.int32)
+        self._sequence = np.zeros(1, np.int32)
+        self._sequences = np.full(room, self._sequence.ctypes.data, np.uintp)
+        self._sequence_count = np.ones(room, np.int32)
+        self._output = np.zeros(room, np.int8)
+        integers = ctypes.POINTER(ctypes.c_int32)
+        self._batch = llama.llama_batch(
+            token=self._token.ctypes.data_as(integers),
+            pos=self._position.ctypes.data_as(integers),
+            n_seq_id=self._sequence_count.ctypes.data_as(integers),
+            seq_id=self._sequences.ctypes.data_as(ctypes.POINTER(integers)),
+            logits=self._output.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
+        )
+
+    def fill(self, sequence: int, tokens: Ids, start: int, rows: int) -> llama.llama_batch:
+        """A batch that is valid until the next `fill`."""
+        count = len(tokens)
+        self._token[:count] = tokens
+        self._position[:count] = np.arange(start, start + count)
+        self._sequence[0] = sequence
+        self._output[: count - rows] = 0
+        self._output[count - rows : count] = 1
+        self._batch.n_tokens = count
+        return self._batch

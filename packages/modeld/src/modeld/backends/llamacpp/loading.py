@@ -1,0 +1,182 @@
+"""Owns how a model file becomes a `LlamaBackend`: profiles, the abort callback, and the reasons to refuse a model.
+
+Profile `exact`: rows are bit-identical whatever the width of a batch. On a CPU that takes flash attention with K and V
+in bf16 (with f16 a single row and a wide batch take other paths through the kernel), and no repacking of weights unless
+they are Q4_0. The cells of a sequence must lie in order, too (`arena`). Profile `fast`: the library's defaults with K
+and V in f16.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from attrs import frozen
+from llama_cpp import llama_cpp as llama
+
+from modeld.backends.base import BackendError, LoadError, StopFlag
+from modeld.backends.llamacpp import vendor_log
+from modeld.backends.llamacpp.backend import LlamaBackend
+from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
+from modeld.models import gguf
+from modeld.models.fingerprint import fingerprint
+from modelwire.messages import ModelDescription
+
+_UBATCH = 512
+_BF16 = 30  # ggml's number of the type
+_Q4_0 = str(llama.LLAMA_FTYPE_MOSTLY_Q4_0)
+
+
+@frozen(kw_only=True)
+class LlamaSettings:
+    """Lengths in tokens. `context` is the longest tape; `extra_cells` are KV positions beyond it, for other tapes."""
+
+    profile: Literal["exact", "fast"] = "exact"
+    context: int = 8192
+    extra_cells: int = 4096
+    sequences: int = 8
+    threads: int = 2
+    chunk: int = 512
+
+
+def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
+    """Raises `LoadError`. The backend reads `stop` until it is closed."""
+    for part in gguf.parts(path):
+        gguf.check(part)
+    vendor_log.listen()
+    llama.llama_backend_init()
+    digest = fingerprint(path)
+    model = _load_model(path, settings)
+    try:
+        _refuse_unfit(path, model)
+        trained = llama.llama_model_n_ctx_train(model)
+        context = min(settings.context, trained) if trained > 0 else settings.context
+        ctx = _make_context(path, model, context, settings, stop)
+    except LoadError:
+        llama.llama_model_free(model)
+        raise
+    vocabulary = LlamaVocabulary(model)
+    backend = LlamaBackend(
+        model,
+        ctx,
+        description=_describe(path, model, vocabulary, digest),
+        vocabulary=vocabulary,
+        context=context,
+        chunk=min(settings.chunk, context),
+        in_order=settings.profile == "exact",
+    )
+    _probe(path, backend)
+    return backend
+
+
+def _load_model(path: Path, settings: LlamaSettings) -> llama.llama_model_p:
+    return _open(path, extra_buffers=settings.profile == "fast" or _file_type(path) == _Q4_0, vocabulary_only=False)
+
+
+def _file_type(path: Path) -> str:
+    """The quantisation, known before the weights are loaded."""
+    model = _open(path, extra_buffers=False, vocabulary_only=True)
+    try:
+        return _metadata(model, "general.file_type")
+    finally:
+        llama.llama_model_free(model)
+
+
+def _open(path: Path, *, extra_buffers: bool, vocabulary_only: bool) -> llama.llama_model_p:
+    parameters = llama.llama_model_default_params()
+    parameters.n_gpu_layers = 0
+    parameters.use_extra_bufts = extra_buffers
+    parameters.vocab_only = vocabulary_only
+    vendor_log.forget()
+    model: llama.llama_model_p | None = llama.llama_model_load_from_file(os.fsencode(path), parameters)
+    if model is None:
+        raise LoadError(f"cannot load {path}: {vendor_log.complaint()}; get the file again or choose another model")
+    return model
+
+
+def _refuse_unfit(path: Path, model: llama.llama_model_p) -> None:
+    """Kinds of model whose state cannot be cut back to a shorter one, or that do not continue a text."""
+    unfit: dict[str, Callable[[Any], bool]] = {
+        "a recurrent": llama.llama_model_is_recurrent,
+        "a hybrid": llama.llama_model_is_hybrid,
+        "a diffusion": llama.llama_model_is_diffusion,
+        "an encoder": llama.llama_model_has_encoder,
+    }
+    for kind, applies in unfit.items():
+        if applies(model):
+            raise LoadError(f"{path} is {kind} model, which cannot be served; choose a decoder-only transformer")
+
+
+def _make_context(
+    path: Path, model: llama.llama_model_p, context: int, settings: LlamaSettings, stop: StopFlag
+) -> llama.llama_context_p:
+    parameters = llama.llama_context_default_params()
+    parameters.n_ctx = context + settings.extra_cells
+    parameters.n_batch = min(settings.chunk, context)
+    parameters.n_ubatch = min(_UBATCH, parameters.n_batch)
+    parameters.n_seq_max = settings.sequences + 1  # the last one holds garbage
+    parameters.n_threads = parameters.n_threads_batch = settings.threads
+    parameters.kv_unified = True  # without it a fork of part of a sequence ends the process
+    parameters.swa_full = True
+    parameters.no_perf = True
+    parameters.offload_kqv = parameters.op_offload = False  # only work on the CPU can be aborted
+    if settings.profile == "exact":
+        parameters.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        parameters.type_k = parameters.type_v = _BF16
+    vendor_log.forget()
+    ctx: llama.llama_context_p | None = llama.llama_init_from_model(model, parameters)
+    if ctx is None:
+        raise LoadError(
+            f"cannot make a context of {context} tokens for {path}: {vendor_log.complaint()}; "
+            "lower --context, or try --profile fast"
+        )
+    llama.llama_set_abort_callback(ctx, _strlen(), ctypes.c_void_p(stop.address))
+    return ctx
+
+
+def _strlen() -> Any:
+    """The C function as abort callback: called with the flag's address it says "stop" when the byte is not zero.
+
+    It is polled a thousand times a batch; a callback in Python would wait for the interpreter lock each time.
+    """
+    return ctypes.cast(ctypes.CDLL(None).strlen, llama.ggml_abort_callback)
+
+
+def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabulary, digest: str) -> ModelDescription:
+    return ModelDescription(
+        name=_metadata(model, "general.name") or path.stem,
+        architecture=_metadata(model, "general.architecture"),
+        quantisation=(llama.llama_ftype_name(llama.llama_model_ftype(model)) or b"unknown").decode(),
+        fingerprint=digest,
+        parameters=llama.llama_model_n_params(model),
+        vocabulary=vocabulary.size,
+        context_trained=llama.llama_model_n_ctx_train(model),
+        chat=vocabulary.chat_template is not None,
+        fim=vocabulary.fill_in_middle,
+    )
+
+
+def _metadata(model: llama.llama_model_p, key: str) -> str:
+    buffer = ctypes.create_string_buffer(256)
+    length = llama.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode(errors="replace") if length > 0 else ""
+
+
+def _probe(path: Path, backend: LlamaBackend) -> None:
+    """Fork, trim and go on once, so that a model that cannot do it is refused here and not met in a request."""
+    tape = np.zeros(3, np.int32)
+    try:
+        backend.extend(0, tape, 0, 1)
+        backend.fork(0, 1, 2)
+        fit = backend.trim(0, 1)
+        backend.extend(1, tape, 2, 1)
+        backend.drop(0)
+        backend.drop(1)
+    except (BackendError, RuntimeError) as fault:
+        backend.close()
+        raise LoadError(f"{path} fails its first steps: {fault}; choose another model") from None
+    if not fit:
+        backend.close()
+        raise LoadError(f"{path} cannot take back tokens, so nothing of it can be reused; choose another model")

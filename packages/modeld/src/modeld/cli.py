@@ -1,0 +1,171 @@
+"""Owns modeld's command line: what is typed, what is printed, the exit status. It serves and asks through others."""
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn
+
+from attrs import asdict
+
+from modeld import config
+from modeld.config import ConfigError
+from modeld.report import description_table, status_table
+from modelwire.client import Client
+from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+POLL_S, LOADING_POLLS = 0.1, 1200
+_FAULTS = (EndpointError, DaemonUnreachable, WireError)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"modeld: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """`modeld` as a command."""
+    wanted = _parser().parse_args(arguments)
+    try:
+        status = asyncio.run(wanted.command(wanted))
+    except ConfigError as fault:
+        status = _complain(fault, USAGE)
+    except _FAULTS as fault:
+        status = _complain(fault, FAILED)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    sys.exit(status)
+
+
+def _complain(fault: Exception, status: int) -> int:
+    print(f"modeld: {' '.join(str(fault).split())}", file=sys.stderr)
+    return status
+
+
+# --- commands -------------------------------------------------------------------------------------------
+
+
+async def _serve(wanted: argparse.Namespace) -> int:
+    from modeld.app import App, CannotServe  # the other commands are quick because they do not load the daemon
+
+    settings = config.load(vars(wanted))
+    logging.basicConfig(level=settings.log_level, format="modeld %(levelname)s %(name)s: %(message)s")
+    try:
+        return await App(settings).run()
+    except CannotServe as fault:
+        return _complain(fault, FAILED)
+
+
+async def _status(wanted: argparse.Namespace) -> int:
+    async with _client(wanted) as client:
+        status = await client.status()
+    _print(asdict(status) if wanted.json else status_table(status))
+    return 0
+
+
+async def _describe(wanted: argparse.Namespace) -> int:
+    async with _client(wanted) as client:
+        description = await _when_loaded(client)
+    _print(asdict(description) if wanted.json else description_table(description))
+    return 0
+
+
+async def _ask(wanted: argparse.Namespace) -> int:
+    text = sys.stdin.read() if wanted.text == "-" else wanted.text
+    async with _client(wanted) as client:
+        chat = (await _when_loaded(client)).model.chat
+        prompt: Prompt = (ChatMessage(role="user", content=text),) if chat else (Text(text=text),)
+        decode = DecodeConfig(max_tokens=wanted.max_tokens)
+        async with client.turn(session="ask", prefix=prompt, decode=decode) as replies:
+            async for reply in replies:
+                if isinstance(reply, Tokens):
+                    print(reply.text, end="", flush=True)
+    print()
+    return 0
+
+
+def _client(wanted: argparse.Namespace) -> Client:
+    return Client(config.load({"socket": wanted.socket}).endpoint(), name="modeld command")
+
+
+async def _when_loaded(client: Client) -> Description:
+    """Waits a bounded time for a model that is being loaded."""
+    for _ in range(LOADING_POLLS):
+        try:
+            return await client.describe()
+        except WireError as fault:
+            if fault.code != ErrorCode.NOT_READY:
+                raise
+        await asyncio.sleep(POLL_S)
+    return await client.describe()
+
+
+def _print(what: dict[str, Any] | str) -> None:
+    print(what if isinstance(what, str) else json.dumps(what, indent=2))
+
+
+# --- what can be typed ----------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="modeld",
+        description="One local model in one slot, with guesses that yield at once.",
+        epilog='Example: modeld serve &  modeld ask "What is a KV cache?"',
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_serve(commands)
+    status = _add(commands, "status", _status, "live figures of the daemon", "modeld status --json")
+    describe = _add(commands, "describe", _describe, "what the daemon and its model can do", "modeld describe")
+    ask = _add(commands, "ask", _ask, "ask the model something", 'modeld ask "What is a KV cache?"')
+    for command in (status, describe):
+        command.add_argument("--json", action="store_true", help="print JSON")
+    ask.add_argument("text", help="the question; - reads it from standard input")
+    ask.add_argument("--max-tokens", type=int, default=256, metavar="N", help="the longest answer (256)")
+    for command in (status, describe, ask):
+        command.add_argument("--socket", help="where the daemon serves, as ipc:///path/modeld.sock")
+    return parser
+
+
+def _add(
+    commands: Any,
+    name: str,
+    command: Callable[[argparse.Namespace], Coroutine[Any, Any, int]],
+    help: str,
+    example: str,
+    notes: str = "",
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=f"{help[0].upper()}{help[1:]}.",
+        epilog=f"Example: {example}\n{notes}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _add_serve(commands: Any) -> None:
+    notes = (
+        "\nEvery option can also be set by the variable beside it, or by its name in the file\n"
+        f"  {config.config_file()}\n"
+        "A flag wins over a variable, that over the file. Ctrl-C ends every operation and stops (status 130;\n"
+        "SIGTERM: status 0); a second one stops at once."
+    )
+    example = "modeld serve --model ~/models/coder.gguf --context 16384"
+    parser = _add(commands, "serve", _serve, "serve one model until stopped", example, notes)
+    for option in config.options():
+        _, allowed = option.metadata["kind"]
+        default = "" if option.default is None else f"; {option.default} if not given"
+        parser.add_argument(
+            f"--{option.name.replace('_', '-')}",
+            metavar=option.name.rpartition("_")[2].upper(),
+            help=f"{option.metadata['help']} ({allowed}{default}) [{config.variable(option)}]",
+        )

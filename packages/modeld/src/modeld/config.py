@@ -1,0 +1,152 @@
+"""Owns the daemon's settings: what each is called, what it may be, where its value comes from. It starts nothing.
+
+A flag wins over an environment variable, that over the file, that over the default.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import Attribute, field, fields, frozen
+from platformdirs import user_config_path
+
+from modeld.engine.config import EngineConfig
+from modelwire.endpoint import default_endpoint
+from modelwire.errors import EndpointError
+
+
+class ConfigError(Exception):
+    """An option is wrong. The message is one line: which, where it was given, what it may be."""
+
+
+def _choice(*allowed: str) -> tuple[Callable[[Any], str], str]:
+    def parse(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError
+        return str(value)
+
+    return parse, "one of " + ", ".join(allowed)
+
+
+def _number(least: int) -> tuple[Callable[[Any], int], str]:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool | float) or int(value) < least:
+            raise ValueError
+        return int(value)
+
+    return parse, f"a whole number from {least} up"
+
+
+def _text(says: str) -> tuple[Callable[[Any], str], str]:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or not value:
+            raise ValueError
+        return value
+
+    return parse, says
+
+
+def _option(kind: tuple[Callable[[Any], Any], str], help: str, *, default: Any, variable: str = "") -> Any:
+    return field(default=default, metadata={"kind": kind, "help": help, "variable": variable})
+
+
+@frozen(kw_only=True)
+class Settings:
+    """What `modeld serve` can be told. `None` leaves it to the part that it is for."""
+
+    socket: str | None = _option(
+        _text("ipc:// and an absolute path"),
+        "where to serve",
+        default=None,
+        variable="GUESSAHEAD_MODELD",
+    )
+    model: str | None = _option(
+        _text("the path of a GGUF file"), "the model; the packaged one if not given", default=None
+    )
+    backend: str = _option(
+        _choice("llamacpp", "fake"), "what runs the model; fake runs without one", default="llamacpp"
+    )
+    profile: str = _option(
+        _choice("exact", "fast"), "exact gives the same results however a prompt is cut, fast may not", default="exact"
+    )
+    context: int | None = _option(_number(256), "the longest prompt and answer, in tokens", default=None)
+    threads: int | None = _option(_number(1), "threads for the model; all processors if not given", default=None)
+    sequences: int | None = _option(_number(2), "how many tapes may be resident", default=None)
+    extra_cells: int | None = _option(_number(0), "KV positions beyond the context, for guesses", default=None)
+    chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
+    queue: int = _option(_number(1), "how many operations may wait", default=64)
+    sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
+    log_level: str = _option(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "what the log tells", default="WARNING")
+    fake: str | None = _option(_text("a JSON object"), "the fake backend's script, as JSON", default=None)
+
+    def endpoint(self) -> str:
+        """Raises `ConfigError` where there is no safe place for a socket."""
+        try:
+            return self.socket or default_endpoint("modeld")
+        except EndpointError as fault:
+            raise ConfigError(str(fault)) from None
+
+    def engine(self) -> EngineConfig:
+        wanted = {option.name: getattr(self, option.name) for option in fields(Settings)}
+        known = {option.name for option in fields(EngineConfig)}
+        return EngineConfig(**{name: value for name, value in wanted.items() if name in known and value is not None})
+
+
+def options() -> tuple["Attribute[Any]", ...]:
+    return fields(Settings)
+
+
+def variable(option: "Attribute[Any]") -> str:
+    """The environment variable of an option."""
+    return option.metadata["variable"] or f"MODELD_{option.name.upper()}"
+
+
+def config_file() -> Path:
+    return user_config_path("guessahead", appauthor=False) / "modeld.toml"
+
+
+def load(
+    flags: Mapping[str, Any],
+    *,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """Raises `ConfigError`. `flags` that are None were not given."""
+    environment = os.environ if environment is None else environment
+    file = file or config_file()
+    table = _read(file)
+    given: dict[str, Any] = {}
+    for option in options():
+        for value, origin in (
+            (flags.get(option.name), f"--{option.name.replace('_', '-')}"),
+            (environment.get(variable(option)) or None, variable(option)),
+            (table.get(option.name), str(file)),
+        ):
+            if value is not None:
+                given[option.name] = _parse(option, value, origin)
+                break
+    return Settings(**given)
+
+
+def _parse(option: "Attribute[Any]", value: Any, origin: str) -> Any:
+    parse, allowed = option.metadata["kind"]
+    try:
+        return parse(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{option.name} is {value!r:.60} in {origin}; it must be {allowed}") from None
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
+        raise ConfigError(f"{file} cannot be read: {fault}; correct it or move it away") from None
+    known = [option.name for option in options()]
+    for name in table:
+        if name not in known:
+            raise ConfigError(f"{name} in {file} is no option; the options are {', '.join(known)}")
+    return table

@@ -1,0 +1,42 @@
+"""Owns what an engine process is started with. It is parsed elsewhere, and passed to the child as one line of JSON."""
+
+import json
+import os
+from typing import Literal
+
+from attrs import asdict, field, frozen, validators
+
+
+def _available_processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_positive = validators.ge(1)
+
+
+@frozen(kw_only=True)
+class EngineConfig:
+    """Lengths are tokens.
+
+    `model` is a file; None is the packaged model. `context` is the longest tape, or what the model was trained for
+    where that is less; `extra_cells` are KV positions beyond it, for the tapes of guesses and other sessions.
+    `fake` is the script of the fake backend as JSON.
+    """
+
+    backend: Literal["llamacpp", "fake"] = field(default="llamacpp", validator=validators.in_(("llamacpp", "fake")))
+    model: str | None = None
+    profile: Literal["exact", "fast"] = field(default="exact", validator=validators.in_(("exact", "fast")))
+    context: int = field(default=8192, validator=validators.ge(256))
+    extra_cells: int = field(default=4096, validator=validators.ge(0))
+    sequences: int = field(default=8, validator=[validators.ge(2), validators.le(255)])
+    threads: int = field(factory=_available_processors, validator=_positive)
+    chunk: int = field(default=512, validator=_positive)
+    fake: str = ""
+    log_level: str = "WARNING"
+
+    @classmethod
+    def from_json(cls, text: str) -> "EngineConfig":
+        return cls(**json.loads(text))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))

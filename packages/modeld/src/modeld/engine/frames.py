@@ -1,0 +1,65 @@
+"""Owns how messages lie in the byte stream between front and engine: a length of four bytes, then the message."""
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from socket import socket
+
+from modeld.engine.messages import KINDS
+from modelwire.codec import Codec
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Above the largest message of the wire with all ids of a long session beside it."""
+_LENGTH = struct.Struct("<I")
+
+
+class FrameFault(Exception):
+    """The stream holds something that is not a frame; nothing after it can be trusted."""
+
+
+def codec() -> Codec:
+    return Codec(KINDS, max_bytes=MAX_FRAME_BYTES)
+
+
+def framed(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
+    """The next frame; None at the end of the stream, also where it ends inside a frame."""
+    try:
+        return await reader.readexactly(_length(await reader.readexactly(_LENGTH.size)))
+    except asyncio.IncompleteReadError:
+        return None
+
+
+class Channel:
+    """The engine's end: blocking, one thread. `epoch` is the name that its messages carry."""
+
+    def __init__(self, connection: socket, epoch: int) -> None:
+        self._connection = connection
+        self._stream = connection.makefile("rb")
+        self._codec = codec()
+        self._epoch = str(epoch)
+
+    def send(self, message: object) -> None:
+        self._connection.sendall(framed(self._codec.encode(self._epoch, message)))
+
+    def __iter__(self) -> Iterator[object]:
+        """Messages until the stream ends."""
+        while len(head := self._stream.read(_LENGTH.size)) == _LENGTH.size:
+            data = self._stream.read(length := _length(head))
+            if len(data) < length:
+                return
+            yield self._codec.decode(data).message
+
+    def close(self) -> None:
+        self._stream.close()
+        self._connection.close()
+
+
+def _length(head: bytes) -> int:
+    (length,) = _LENGTH.unpack(head)
+    if length > MAX_FRAME_BYTES:
+        raise FrameFault(f"a frame of {length} bytes; the limit is {MAX_FRAME_BYTES}")
+    return int(length)

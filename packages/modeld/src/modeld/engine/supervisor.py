@@ -1,0 +1,248 @@
+"""Owns the engine's life as the front sees it: started, watched, restarted, ended. It knows no operation's meaning."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from attrs import frozen
+
+from modeld.engine.child import Child
+from modeld.engine.config import EngineConfig
+from modeld.engine.frames import FrameFault, codec, read_frame
+from modeld.engine.messages import (
+    Advanced,
+    Encoded,
+    Ended,
+    EngineGone,
+    Failed,
+    FromEngine,
+    Quit,
+    Ready,
+    Refused,
+    ToEngine,
+)
+from modeld.engine.stop_flag import SharedStopFlag
+from modelwire.codec import DecodeFault
+
+_log = logging.getLogger(__name__)
+
+
+@frozen(kw_only=True)
+class Patience:
+    """Bounds in seconds.
+
+    An engine with work counts as hung when nothing was heard of it for `silence`, or for `chunks` times the slowest
+    chunk so far where that is longer; before the first chunk there is no measure, so `first` holds. A message that is
+    being read gets its size over `bytes_per_second` on top. After `loads` deaths in a row while loading it is given up.
+    """
+
+    silence: float = 10.0
+    chunks: float = 20.0
+    first: float = 120.0
+    bytes_per_second: float = 100_000.0
+    load: float = 600.0
+    quit: float = 2.0
+    pause: float = 0.1
+    longest_pause: float = 10.0
+    stable: float = 60.0
+    loads: int = 5
+
+
+class Supervisor:
+    """Keeps one engine process running. `on_message` is called in the event loop, with messages of the current epoch.
+
+    After `Ready`, `send` one `Run` or `Encode` at a time. `EngineGone` ends whatever ran; a `Ready` of the next epoch
+    follows, or `Refused`, after which nothing does.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        on_message: Callable[[FromEngine | EngineGone], None],
+        *,
+        patience: Patience | None = None,
+        start_child: Callable[[EngineConfig, int, int], Awaitable[Child]] = Child.start,
+    ) -> None:
+        self._config = config
+        self._on_message = on_message
+        self._patience = patience or Patience()
+        self._start_child = start_child
+        self._codec = codec()
+        self._flag: SharedStopFlag | None = None
+        self._child: Child | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._epoch = 0
+        self._ready = False
+        self._refused = False
+        self._bound = asyncio.Timeout(None)
+        self._heard = 0.0
+        self._slowest = 0.0
+
+    def __repr__(self) -> str:
+        state = "ready" if self._ready else "refused" if self._refused else "not ready"
+        return f"Supervisor(epoch={self._epoch}, pid={self.pid}, {state})"
+
+    @property
+    def pid(self) -> int:
+        """The engine's process, 0 while there is none."""
+        return self._child.pid if self._child else 0
+
+    @property
+    def epoch(self) -> int:
+        """Counts the engine processes, from 1."""
+        return self._epoch
+
+    async def start(self) -> None:
+        """Starts the process; `Ready` or `Refused` follows. Raises OSError where it cannot be started at all."""
+        self._flag = SharedStopFlag.create()
+        try:
+            child = await self._begin()
+        except BaseException:
+            self._flag.close()
+            raise
+        self._task = asyncio.create_task(self._keep_alive(child), name="engine supervisor")
+
+    def send(self, message: ToEngine) -> None:
+        """Raises `WireError(TOO_LARGE)`, and RuntimeError where no engine is ready."""
+        if self._child is None or not self._ready:
+            raise RuntimeError(f"{self!r}: nothing can be sent before Ready")
+        data = self._codec.encode(str(self._epoch), message)
+        self._child.write(data)
+        self._expect(reading=len(data))
+
+    def set_stop(self) -> None:
+        if self._flag:
+            self._flag.set()
+
+    def clear_stop(self) -> None:
+        if self._flag:
+            self._flag.clear()
+
+    async def close(self) -> None:
+        """Ends the engine: asks it to quit, and kills it if it does not. Nothing is reported any more."""
+        self._closing.set()
+        if self._task is None or self._flag is None:
+            return
+        self._flag.set()
+        try:
+            if self._child and self._ready:
+                self._child.write(self._codec.encode(str(self._epoch), Quit()))
+                await asyncio.wait([self._task], timeout=self._patience.quit)
+        finally:
+            if self._child:
+                self._child.kill()
+        await self._task
+        self._flag.close()
+        self._task = None
+
+    async def _keep_alive(self, first: Child) -> None:
+        child: Child | None = first
+        pause, failed_loads = self._patience.pause, 0
+        while True:
+            born = self._now()
+            reason = await self._attend(child) if child else "could not be started"
+            failed_loads = 0 if self._ready else failed_loads + 1
+            self._ready = False
+            if self._refused or self._closing.is_set():
+                return
+            _log.warning("engine %d is gone: it %s", self._epoch, reason)
+            self._tell(EngineGone(epoch=self._epoch, reason=reason))
+            if failed_loads >= self._patience.loads:
+                self._give_up(reason)
+                return
+            if self._now() - born > self._patience.stable:
+                pause = self._patience.pause
+            if await self._closed_within(pause):
+                return
+            pause = min(2 * pause, self._patience.longest_pause)
+            child = await self._begin_again()
+
+    async def _begin(self) -> Child:
+        assert self._flag is not None
+        self._flag.clear()
+        self._epoch += 1
+        self._slowest = 0.0
+        self._child = await self._start_child(self._config, self._epoch, self._flag.descriptor)
+        return self._child
+
+    async def _begin_again(self) -> Child | None:
+        try:
+            return await self._begin()
+        except OSError as fault:
+            _log.warning("engine %d cannot be started: %s", self._epoch, fault.strerror)
+            return None
+
+    async def _attend(self, child: Child) -> str:
+        """Hears a child out until it is gone; says how it went."""
+        hung, grace = "", self._patience.quit
+        if self._closing.is_set():
+            child.kill()
+        try:
+            async with asyncio.timeout(self._patience.load) as self._bound:
+                while (data := await read_frame(child.reader)) is not None:
+                    self._receive(self._codec.decode(data).message)
+        except TimeoutError:
+            hung, grace = "was silent for too long and ", 0.0
+        except (FrameFault, DecodeFault, ConnectionError) as fault:
+            hung, grace = f"said something unreadable ({fault}) and ", 0.0
+        finally:
+            self._child = None
+            end = await child.bury(grace)
+        return hung + end
+
+    def _receive(self, message: FromEngine) -> None:
+        match message:
+            case Ready():
+                self._ready = True
+                self._rest()
+            case Refused():
+                self._refused = True
+            case Ended() | Failed() | Encoded():
+                self._rest()
+            case Advanced():
+                self._slowest = max(self._slowest, self._now() - self._heard)
+                self._expect()
+            case _:
+                self._expect()
+        self._tell(message)
+
+    def _expect(self, *, reading: int = 0) -> None:
+        """The engine works, so something will be heard of it."""
+        bounds = self._patience
+        self._heard = self._now()
+        wait = max(bounds.silence, bounds.chunks * self._slowest) if self._slowest else bounds.first
+        if not self._bound.expired():
+            self._bound.reschedule(self._heard + wait + reading / bounds.bytes_per_second)
+
+    def _rest(self) -> None:
+        if not self._bound.expired():
+            self._bound.reschedule(None)
+
+    def _give_up(self, reason: str) -> None:
+        self._refused = True
+        self._tell(
+            Refused(
+                message=f"the engine {reason} {self._patience.loads} times while it loaded the model; "
+                "its last words are in the log; choose another model or a smaller context"
+            )
+        )
+
+    def _tell(self, message: FromEngine | EngineGone) -> None:
+        if self._closing.is_set():
+            return
+        try:
+            self._on_message(message)
+        except Exception:  # a fault of the listener must not leave the engine without its keeper
+            _log.exception("the listener failed on %s", type(message).__name__)
+
+    async def _closed_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,0 +1,177 @@
+"""Owns the engine process: it builds the backend and the slot, and answers the front's messages one after the other."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from attrs import asdict
+
+from modeld.backends.base import Backend, BackendError, LoadError
+from modeld.engine.config import EngineConfig
+from modeld.engine.frames import Channel
+from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Quit, Ready, Refused, Run
+from modeld.engine.stop_flag import SharedStopFlag
+from modeld.slot import Slot, SlotSettings
+from modelwire.errors import ErrorCode
+
+_log = logging.getLogger(__name__)
+
+
+def build(config: EngineConfig, stop: SharedStopFlag) -> Backend:
+    """Raises `LoadError`."""
+    return _build_fake(config, stop) if config.backend == "fake" else _build_llamacpp(config, stop)
+
+
+def _build_fake(config: EngineConfig, stop: SharedStopFlag) -> Backend:
+    from modeld.backends.fake import FakeBackend, FakeScript  # a real engine does not need it
+
+    try:
+        script = FakeScript.from_json(config.fake)
+    except ValueError as fault:
+        raise LoadError(str(fault)) from None
+    return FakeBackend(script, stop)
+
+
+def _build_llamacpp(config: EngineConfig, stop: SharedStopFlag) -> Backend:
+    try:  # a native library, which can be missing or made for another processor
+        from modeld.backends.llamacpp.loading import LlamaSettings, load
+        from modeld.backends.llamacpp.quantiser import quantise
+    except (ImportError, OSError, RuntimeError) as fault:
+        raise LoadError(
+            f"llama.cpp cannot be loaded: {fault}; pip install --force-reinstall llama-cpp-python"
+        ) from None
+    from modeld.models.packaged import packaged
+    from modeld.models.requantised import requantised
+
+    path = Path(config.model).expanduser() if config.model else requantised(packaged(), quantise)
+    settings = LlamaSettings(
+        profile=config.profile,
+        context=config.context,
+        extra_cells=config.extra_cells,
+        sequences=config.sequences,
+        threads=config.threads,
+        chunk=config.chunk,
+    )
+    return load(path, settings, stop)
+
+
+def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
+    """Until `Quit` or the end of the stream."""
+    started = time.monotonic()
+    try:
+        backend = build(config, stop)
+    except LoadError as fault:
+        channel.send(Refused(message=str(fault)))
+        return
+    try:
+        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started)))
+        desk = Desk(backend, stop, channel.send)
+        for message in channel:
+            if isinstance(message, Quit):
+                return
+            desk.handle(message)
+    finally:
+        backend.close()
+
+
+def _ready(config: EngineConfig, backend: Backend, load_ms: float) -> Ready:
+    return Ready(
+        backend=config.backend,
+        profile=config.profile,
+        model=backend.model,
+        capabilities=asdict(backend.capabilities),
+        context=backend.context,
+        cells=backend.cells,
+        load_ms=load_ms,
+    )
+
+
+class Desk:
+    """Hands messages to the slot and sees to it that each one ends exactly once, whatever the slot does."""
+
+    def __init__(self, backend: Backend, stop: SharedStopFlag, send: Callable[[FromEngine], None]) -> None:
+        self._backend = backend
+        self._stop = stop
+        self._send = send
+        self._slot = self._new_slot()
+
+    def handle(self, message: object) -> None:
+        ended = False
+
+        def emit(answer: FromEngine) -> None:
+            nonlocal ended
+            ended = ended or isinstance(answer, Ended | Failed)
+            self._send(answer)
+
+        try:
+            match message:
+                case Run():
+                    self._slot.run(message, emit)
+                case Encode():
+                    self._send(self._slot.encode(message))
+                case _:
+                    raise TypeError(f"an engine does not take {type(message).__name__}")
+        except ConnectionError:
+            raise
+        except Exception as fault:
+            _log_without_text(fault)
+            self._forget_everything()
+            if not ended:
+                self._send(_failure(fault))
+
+    def _new_slot(self) -> Slot:
+        return Slot(self._backend, stop=self._stop, clock=time.monotonic, settings=SlotSettings(today=date.today()))
+
+    def _forget_everything(self) -> None:
+        """After a fault nobody knows what is resident. An engine that cannot forget ends, and a new one starts."""
+        for sequence in range(self._backend.sequences):
+            self._backend.drop(sequence)
+        self._slot = self._new_slot()
+
+
+def _failure(fault: Exception) -> Failed:
+    if isinstance(fault, BackendError):
+        return Failed(code=ErrorCode.ENGINE_FAILED, message=f"the model failed: {fault}; try again", retry=True)
+    return Failed(
+        code=ErrorCode.INTERNAL,
+        message=f"the engine failed ({type(fault).__name__}); its log says where. What was resident is forgotten",
+        retry=True,
+    )
+
+
+def _log_without_text(fault: Exception) -> None:
+    """Where it happened, without the message: that may quote a prompt."""
+    _log.error("%s\n%s", type(fault).__name__, "".join(traceback.format_tb(fault.__traceback__)))
+
+
+def _exit_with_front(life: int) -> None:
+    """End this process as soon as the front is gone, also in the middle of a native call."""
+
+    def wait() -> None:
+        os.read(life, 1)
+        os._exit(0)
+
+    threading.Thread(target=wait, name="exit with front", daemon=True).start()
+
+
+def main(arguments: list[str]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    config = EngineConfig.from_json(arguments[0])
+    epoch, connection, flag, life = map(int, arguments[1:])
+    logging.basicConfig(level=config.log_level, format=f"engine {epoch} %(levelname)s %(name)s: %(message)s")
+    _exit_with_front(life)
+    channel = Channel(socket.socket(fileno=connection), epoch)
+    serve(channel, config, SharedStopFlag(flag))
+    channel.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,114 @@
+"""Owns the daemon's counters, and which guesses have paid. It decides nothing.
+
+A guess's time on the slot counts as wasted until a real operation of its client reuses the guess.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from attrs import define, field, frozen
+
+from modeld.engine.messages import ShelfFigures
+from modelwire.messages import Outcome, Reason, Usage
+
+_REMEMBERED = 64
+_COUNTED = (
+    *(
+        "operations_total",
+        "guesses_total",
+        "guesses_adopted",
+        "guesses_preempted",
+        "guesses_failed",
+        "hits",
+        "partials",
+    ),
+    *("tokens_prefilled", "tokens_reused", "tokens_generated", "engine_restarts", "cells_total"),
+)
+
+
+@frozen
+class _Guess:
+    """An ended guess that nobody has reused yet. `ids` are int32 little-endian."""
+
+    client: str
+    ids: bytes
+    seconds: float
+
+
+@define
+class Figures:
+    """Counts since the daemon's start; docs/protocol.md says what each means."""
+
+    operations_total: int = 0
+    guesses_total: int = 0
+    guesses_adopted: int = 0
+    guesses_preempted: int = 0
+    guesses_failed: int = 0
+    hits: int = 0
+    partials: int = 0
+    tokens_prefilled: int = 0
+    tokens_reused: int = 0
+    tokens_generated: int = 0
+    wasted_s: float = 0.0
+    engine_restarts: int = 0
+    cells_total: int = 0
+    shelf: ShelfFigures = field(factory=ShelfFigures)
+    _unpaid: list[_Guess] = field(factory=list)
+
+    def accepted(self, *, guess: bool) -> None:
+        self.operations_total += 1
+        self.guesses_total += guess
+
+    def engine_lost(self) -> None:
+        """Its guesses are lost with it: nobody will reuse them."""
+        self.engine_restarts += 1
+        self.shelf = ShelfFigures()
+        self._unpaid.clear()
+
+    def guess_ended(self, client: str, ids: bytes, seconds: float, usage: Usage, reason: Reason | None) -> None:
+        """`ids`: what it left resident. `reason` None: it failed."""
+        self.tokens_prefilled += usage.prefilled
+        self.guesses_preempted += reason is Reason.PREEMPTED
+        self.guesses_failed += reason is None
+        self.wasted_s += seconds
+        if ids:
+            self._unpaid = [*self._unpaid, _Guess(client, ids, seconds)][-_REMEMBERED:]
+
+    def real_ended(self, client: str, ids: bytes, usage: Usage) -> None:
+        """`ids`: its whole prompt."""
+        self.tokens_prefilled += usage.prefilled
+        self.tokens_reused += usage.reused
+        self.tokens_generated += usage.generated
+        self.hits += usage.outcome is Outcome.HIT
+        self.partials += usage.outcome is Outcome.PARTIAL
+        if usage.guessed:
+            self._pay(client, ids)
+
+    def _pay(self, client: str, ids: bytes) -> None:
+        """The guess that agrees longest was reused, and those that it grew from."""
+        own = [guess for guess in self._unpaid if guess.client == client]
+        if not own:
+            return
+        best = max(own, key=lambda guess: _agreement(guess.ids, ids))
+        paid = [guess for guess in own if guess is best or ids.startswith(guess.ids)]
+        self._unpaid = [guess for guess in self._unpaid if guess not in paid]
+        self.wasted_s -= sum(guess.seconds for guess in paid)
+        self.guesses_adopted += 1
+
+    def as_mapping(self, *, sessions: int, clients: int, queue: int) -> Mapping[str, float]:
+        return {
+            **{name: float(getattr(self, name)) for name in _COUNTED},
+            "wasted_s": max(0.0, self.wasted_s),
+            "cells_used": float(self.shelf.cells_used),
+            "tapes": float(self.shelf.tapes),
+            "sessions": float(sessions),
+            "clients": float(clients),
+            "queue": float(queue),
+        }
+
+
+def _agreement(one: bytes, other: bytes) -> int:
+    """How many ids agree from the beginning."""
+    length = min(len(one), len(other)) // 4
+    equal = np.frombuffer(one, np.int32, length) == np.frombuffer(other, np.int32, length)
+    return length if equal.all() else int(equal.argmin())

@@ -1,0 +1,83 @@
+"""Owns the Q4_0 version of a model in the user's cache: made once, checked on every start, made again when damaged.
+
+Q4_0 is the quantisation whose results are bit-identical however a prompt is cut into batches, and the fastest to
+prefill on a CPU.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from modeld.backends.base import LoadError
+from modeld.models import cache, gguf
+from modeld.models.fingerprint import fingerprint
+
+Quantiser = Callable[[Path, Path], None]
+"""Writes the Q4_0 version of the first file to the second; raises `LoadError`."""
+
+_LOCK_S = 300.0
+_LOCK_POLL_S = 0.05
+
+
+def requantised(source: Path, quantise: Quantiser) -> Path:
+    """The Q4_0 version of `source`. Two processes at once are safe: one makes it, the other waits and takes it."""
+    gguf.check(source)
+    target = cache.folder("models") / f"{source.name.split('.')[0]}-{fingerprint(source)[:16]}-Q4_0.gguf"
+    if not _whole(target):
+        with _locked(target.with_suffix(".lock")):
+            if not _whole(target):
+                _make(source, target, quantise)
+    return target
+
+
+def _make(source: Path, target: Path, quantise: Quantiser) -> None:
+    aside = target.with_suffix(f".{os.getpid()}.part")
+    for left in target.parent.glob(f"{target.stem}.*.part"):  # of a process that was killed: we hold the lock
+        left.unlink(missing_ok=True)
+    try:
+        quantise(source, aside)
+        size = aside.stat().st_size
+        _size_note(target).unlink(missing_ok=True)
+        aside.replace(target)
+        cache.write_aside(_size_note(target), str(size).encode())
+    except OSError as fault:
+        raise LoadError(
+            f"cannot write {target}: {fault.strerror}; free some space or set {cache.VARIABLE} to another folder"
+        ) from None
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _whole(target: Path) -> bool:
+    """Whether the file is there in full: its size was noted only after it was complete."""
+    try:
+        return target.stat().st_size == int(_size_note(target).read_bytes())
+    except (OSError, ValueError):
+        return False
+
+
+def _size_note(target: Path) -> Path:
+    return target.with_suffix(".size")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock that other processes respect; it goes with the process, so a crash leaves nothing behind."""
+    until = time.monotonic() + _LOCK_S
+    with path.open("ab") as file:
+        while not _taken(file.fileno()):
+            if time.monotonic() > until:
+                raise LoadError(f"another process has been holding {path} for {_LOCK_S:.0f} s; end it and try again")
+            time.sleep(_LOCK_POLL_S)
+        yield
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

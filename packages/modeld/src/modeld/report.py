@@ -1,0 +1,57 @@
+"""Owns how a status and a description look in a terminal. It asks nobody anything."""
+
+from collections.abc import Iterable
+
+from modelwire.messages import Description, Status
+
+
+def status_table(status: Status) -> str:
+    rows = [
+        ("state", status.state),
+        ("model", status.model or "(not loaded)"),
+        ("engine", f"pid {status.engine_pid}" if status.engine_pid else "none"),
+        ("uptime", _duration(status.uptime_s)),
+        ("instance", status.instance[:12]),
+        *((name.removesuffix("_s").replace("_", " "), _number(name, value)) for name, value in status.figures.items()),
+    ]
+    return _table(rows)
+
+
+def description_table(description: Description) -> str:
+    model, exactness, limits = description.model, description.exactness, description.limits
+    return _table(
+        [
+            ("model", f"{model.name} ({model.architecture}, {model.quantisation})"),
+            ("parameters", f"{model.parameters:,}"),
+            ("vocabulary", f"{model.vocabulary:,} tokens"),
+            ("context", f"{limits.context:,} tokens (trained for {model.context_trained:,})"),
+            ("templates", ", ".join(name for name, has in (("chat", model.chat), ("fim", model.fim)) if has) or "none"),
+            ("fingerprint", model.fingerprint[:16]),
+            ("backend", f"{description.backend}, profile {description.profile}"),
+            ("exactness", exactness.verdict),
+            *((name.replace("_", " "), _yes(value)) for name, value in sorted(description.capabilities.items())),
+            ("sessions", f"{limits.sessions} per client"),
+            ("queue", f"{limits.queue} operations"),
+            ("message", f"{limits.message_bytes:,} bytes at most"),
+        ]
+    )
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    rows = list(rows)
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _yes(value: str | bool) -> str:
+    return value if isinstance(value, str) else "yes" if value else "no"
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:,.1f} s" if name.endswith("_s") else f"{value:,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

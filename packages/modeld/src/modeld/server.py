@@ -1,0 +1,106 @@
+"""Owns the translation between the socket's envelopes and the driver's calls, and the daemon's sense of time.
+
+It decides nothing: questions about the daemon are answered by `about`, everything else is the driver's.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+from modeld.about import BEAT_MS, SILENCE_MS, About
+from modeld.driver import Driver
+from modelwire.codec import Envelope
+from modelwire.errors import ErrorCode
+from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello
+
+log = logging.getLogger(__name__)
+
+
+class Door(Protocol):
+    """The socket as seen from here; `modelwire.router.Router` is one."""
+
+    def incoming(self) -> AsyncIterator[tuple[str, Envelope]]: ...
+
+    def send(self, client: str, op: str, message: Any) -> None: ...
+
+    def silent(self, now: float, after_ms: float) -> list[str]: ...
+
+
+class Server:
+    """`serve` and `keep_time` run as two tasks of one event loop until they are cancelled or the door closes."""
+
+    def __init__(
+        self,
+        door: Door,
+        driver: Driver,
+        about: About,
+        *,
+        clock: Callable[[], float],
+        engine_pid: Callable[[], int],
+    ) -> None:
+        self._door = door
+        self._driver = driver
+        self._about = about
+        self._clock = clock
+        self._engine_pid = engine_pid
+        self._sooner = asyncio.Event()
+
+    async def serve(self) -> None:
+        async for client, envelope in self._door.incoming():
+            self.handle(client, envelope)
+
+    def handle(self, client: str, envelope: Envelope) -> None:
+        """A fault of ours in one request is logged and answered; the others go on."""
+        try:
+            self._translate(client, envelope.op, envelope.message)
+        except Exception:
+            log.exception("a %s could not be handled", type(envelope.message).__name__)
+            error = Error(code=ErrorCode.INTERNAL, message="modeld failed at this request: see its log")
+            self._door.send(client, envelope.op, error)
+        self._sooner.set()
+
+    def _translate(self, client: str, op: str, message: Any) -> None:
+        now = self._clock()
+        if isinstance(message, Beat) or self._driver.refuse_live_id(client, op):
+            return
+        match message:
+            case Hello():
+                log.info("client %s calls itself %.60r", client, message.client)
+                self._door.send(client, op, self._about.welcome())
+            case Describe():
+                self._door.send(client, op, self._about.description(self._driver))
+            case GetStatus():
+                self._door.send(client, op, self._about.status(self._driver, self._engine_pid(), now))
+            case Cancel():
+                self._driver.cancel(client, op, message.target, now)
+            case Close():
+                self._driver.close(client, op, message.session, now)
+            case _:
+                self._driver.submit(client, op, message, now)
+
+    async def keep_time(self) -> None:
+        """Lets deadlines pass, and finds clients that fell silent with operations open."""
+        while True:
+            now = self._clock()
+            self.pass_time(now)
+            await self._sleep(self._next_tick(now) - now)
+
+    def pass_time(self, now: float) -> None:
+        self._driver.tick(now)
+        for client in self._driver.busy_clients & set(self._door.silent(now, SILENCE_MS)):
+            log.warning("client %s fell silent: its operations end", client)
+            self._driver.client_silent(client, now)
+
+    def _next_tick(self, now: float) -> float:
+        beat, deadline = now + BEAT_MS / 1000, self._driver.scheduler.next_deadline()
+        return beat if deadline is None else min(beat, deadline)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Ends early when a request came, which may have an earlier deadline."""
+        self._sooner.clear()
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._sooner.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,163 @@
+"""Owns the drafter that the decode loop talks to: it knows the tape, proposes drafts, and learns from what became of them.
+
+It keeps one text of everything it was shown, beside the tape and grown with it, so a warm tape costs nothing to draft
+from. A tape that is cut or forked only ends a passage of that text. What is stale in it is still a fair guess: every
+draft is verified by the model.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+from modeld.slot.draft.ledger import Ledger
+from modeld.slot.draft.lengths import BUCKETS, LIMIT, Lengths, bucket
+from modeld.slot.draft.source import Place, Source
+
+Ids = NDArray[np.int32]
+
+CAPACITY = 32_768
+"""Tokens of text (about 600 bytes each) after which only the tape is kept."""
+BULK = 256
+"""Tokens of a prefill chunk long enough to hide the time in which the text is made anew."""
+OVERLAP = 16
+"""Tokens of the old passage that a new one repeats, so that matches reach back over the cut."""
+REMEMBERED = 8
+"""Tapes whose contents are known to be in the text."""
+
+
+@frozen(kw_only=True)
+class DraftFigures:
+    """What drafting did. `by_length`: (match length from, drafted, accepted). Seconds against single rows."""
+
+    drafted: int
+    accepted: int
+    passes: int
+    tokens: int
+    seconds_saved: float
+    seconds_lost: float
+    on: bool
+    by_length: tuple[tuple[int, int, int], ...]
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return self.tokens / self.passes if self.passes else 0.0
+
+
+@define
+class Drafter:
+    """Prompt lookup over one slot's tapes. Used by one thread; no call takes longer than a small part of a step."""
+
+    lengths: Lengths
+    ledger: Ledger = field(factory=Ledger)
+    _source: Source = field(factory=Source)
+    _tape: Ids = field(factory=lambda: np.zeros(0, np.int32))
+    _known: list[Ids] = field(factory=list)
+    _breaks: int = 0
+    _shortest: int = 1
+    _proposed: int = 0
+    _place: Place | None = None  # where the last proposal came from
+    _passes: int = 0
+    _tokens: int = 0
+    _drafted: list[int] = field(factory=lambda: [0] * len(BUCKETS))
+    _accepted: list[int] = field(factory=lambda: [0] * len(BUCKETS))
+
+    def begin(self, shortest: int | None = None) -> None:
+        """A request begins. `shortest`: the shortest match that may draft; 0 never drafts, None leaves it to costs."""
+        self._source.begin()
+        self._shortest = 1 if shortest is None else shortest
+        self._proposed, self._place = 0, None
+
+    def follow(self, tape: Ids) -> None:
+        """The tape is this now. Called after every prefill chunk; costs about 3 µs for a token not seen before."""
+        start = self._enter(tape)
+        self._source.read(tape[start:].tolist())
+
+    def propose(self, tape: Ids, limit: int) -> Sequence[int]:
+        """At most `limit` tokens that may follow the tape; none where they would not pay.
+
+        What the tape gained since the last proposal counts as generated.
+        """
+        start = self._enter(tape)
+        prompt = max(start, len(tape) - 1 - self._proposed)
+        self._source.read(tape[start:prompt].tolist())
+        for token in tape[prompt:].tolist():
+            self._say(token)
+        draft = self._draft(min(limit, LIMIT))
+        self._proposed = len(draft)
+        return draft
+
+    def observe(self, accepted: int, seconds: float) -> None:
+        """The step of the last proposal took `seconds` and kept `accepted` of its tokens and one more."""
+        single = self.lengths.costs.table[1]
+        self.lengths.costs.observe(1 + self._proposed, seconds)
+        self._passes += 1
+        self._tokens += 1 + accepted
+        if not self._proposed or self._place is None:
+            return self.ledger.rest(1)
+        self.ledger.enter(accepted, seconds, single)
+        column = bucket(self._place.length)
+        self._drafted[column] += self._proposed
+        self._accepted[column] += accepted
+
+    @property
+    def figures(self) -> DraftFigures:
+        return DraftFigures(
+            drafted=sum(self._drafted),
+            accepted=sum(self._accepted),
+            passes=self._passes,
+            tokens=self._tokens,
+            seconds_saved=self.ledger.saved,
+            seconds_lost=self.ledger.lost,
+            on=self.ledger.on,
+            by_length=tuple(zip(BUCKETS, self._drafted, self._accepted, strict=True)),
+        )
+
+    def check(self) -> None:
+        """The text ends with the tape, as far back as its last passage goes."""
+        size = min(len(self._tape), OVERLAP)
+        assert self._source.text.tokens[len(self._source.text) - size :] == self._tape[len(self._tape) - size :].tolist()
+        assert len(self._known) <= REMEMBERED
+
+    def _draft(self, limit: int) -> list[int]:
+        place = self._place = self._source.place
+        if place is None or not self.ledger.on or not self._shortest or place.length < self._shortest:
+            return []
+        return self._source.draft(self.lengths.choose(place.kind, place.length, limit))
+
+    def _say(self, token: int) -> None:
+        place = self._source.place
+        right = self._source.say(token, self._trust)
+        if place is not None:
+            self.lengths.acceptance.observe(place.kind, place.length, right)
+
+    def _trust(self, place: Place) -> float:
+        return self.lengths.acceptance.rate(place.kind, place.length)
+
+    def _enter(self, tape: Ids) -> int:
+        """Make this the tape; from which position on its tokens are not in the text yet, the passage being right."""
+        size, old = len(self._tape), self._tape
+        self._tape = tape.copy()
+        if size <= len(tape) and np.array_equal(old, tape[:size]):
+            return self._renewed(size)
+        self._known = [old, *self._known][:REMEMBERED]
+        start = max(agreement(tape, known) for known in self._known)
+        self._breaks += 1
+        self._source.read([-self._breaks, *tape[max(0, start - OVERLAP) : start].tolist()])
+        return self._renewed(start)
+
+    def _renewed(self, start: int) -> int:
+        """Begin the text anew once it is long, at a time when that is not noticed; or else in any case."""
+        size = len(self._source.text)
+        if size <= CAPACITY or (len(self._tape) - start < BULK and size <= 2 * CAPACITY):
+            return start
+        self._source, self._known = Source(), []
+        return 0
+
+
+def agreement(one: Ids, other: Ids) -> int:
+    """Length of the common prefix."""
+    size = min(len(one), len(other))
+    differs = np.flatnonzero(one[:size] != other[:size])
+    return int(differs[0]) if len(differs) else size

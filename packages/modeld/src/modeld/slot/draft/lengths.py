@@ -1,0 +1,157 @@
+"""Owns how long to draft: what batches cost, how often drafted tokens are right, and the length that both make best."""
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+from attrs import define, field
+from numpy.typing import NDArray
+
+LIMIT = 31
+"""The longest draft."""
+BUCKETS = (0, 1, 2, 3, 4, 5, 8, 16, 32)
+"""Match lengths that are told apart, by the least of each group."""
+PRIOR = (
+    (0.02, 0.20, 0.42, 0.55, 0.68, 0.75, 0.87, 0.95, 0.997),  # far
+    (0.05, 0.28, 0.49, 0.63, 0.72, 0.78, 0.90, 0.96, 0.997),  # around
+    (0.05, 0.42, 0.71, 0.86, 0.91, 0.93, 0.96, 0.98, 0.997),  # near
+    (0.05, 0.50, 0.87, 0.90, 0.94, 0.95, 0.96, 0.98, 0.997),  # beside
+)
+"""Chance that the next token is right, by kind of place and match length; measured on edits of Python files."""
+PRIOR_WEIGHT = 20.0
+MEMORY = 800.0
+"""Observations after which old ones count half."""
+REFRESH = 32
+"""Observations between two looks at the whole table."""
+STEP = 0.05
+"""How much one real step moves the cost curve."""
+SHARED = 0.3
+"""How much of that every width takes: a deeper tape makes all of them slower."""
+OUTLIER = 2.0
+
+_BUCKET = [max(b for b, least in enumerate(BUCKETS) if length >= least) for length in range(2 * LIMIT + 4)]
+
+
+def bucket(length: int) -> int:
+    return _BUCKET[length] if length < len(_BUCKET) else len(BUCKETS) - 1
+
+
+@define
+class Costs:
+    """Seconds that a batch takes, by its rows. Measured at some widths, straight lines between them."""
+
+    widths: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    table: list[float] = field(init=False)
+    _nearness: NDArray[np.float64] = field(init=False)
+    _observed: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        rows = np.arange(LIMIT + 2, dtype=np.float64)
+        self._nearness = np.array([np.interp(rows, self.widths, knot) for knot in np.eye(len(self.widths))]).T
+        self._tabulate()
+
+    @classmethod
+    def measured(cls, seconds: Mapping[int, float]) -> Self:
+        """From a timing of some widths; 1 must be among them."""
+        if 1 not in seconds or min(seconds.values()) <= 0.0:
+            raise ValueError(f"costs need a positive time for 1 row, got {dict(seconds)}: time a single row too")
+        widths = sorted(seconds)
+        return cls(np.array(widths, np.float64), np.array([seconds[width] for width in widths], np.float64))
+
+    def observe(self, rows: int, seconds: float) -> None:
+        """Move the curve a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
+
+        The table follows after `REFRESH` steps.
+        """
+        ratio = min(max(seconds / self.table[rows], 1.0 / OUTLIER), OUTLIER)
+        self.seconds *= 1.0 + STEP * (ratio - 1.0) * (SHARED + (1.0 - SHARED) * self._nearness[rows])
+        self._observed += 1
+        if self._observed % REFRESH == 0:
+            self._tabulate()
+
+    def _tabulate(self) -> None:
+        """A list, because it is read once for every length of every draft. Beyond the last width its last slope holds."""
+        rows, last = np.arange(LIMIT + 2, dtype=np.float64), self.widths[-1]
+        table = np.interp(rows, self.widths, self.seconds)
+        if len(self.widths) > 1:
+            slope = (self.seconds[-1] - self.seconds[-2]) / (last - self.widths[-2])
+            table += np.maximum(0.0, rows - last) * max(slope, 0.0)
+        self.table = table.tolist()
+
+
+@define
+class Acceptance:
+    """How often the next token of a place was right, by kind and match length. Old observations fade."""
+
+    rates: list[list[float]] = field(factory=lambda: [list(row) for row in PRIOR])
+    _right: list[list[float]] = field(factory=lambda: [[rate * PRIOR_WEIGHT for rate in row] for row in PRIOR])
+    _seen: list[list[float]] = field(factory=lambda: [[PRIOR_WEIGHT] * len(row) for row in PRIOR])
+    observed: int = 0
+
+    def rate(self, kind: int, length: int) -> float:
+        return self.rates[kind][bucket(length)]
+
+    def observe(self, kind: int, length: int, right: bool) -> None:
+        column = bucket(length)
+        rights, seen = self._right[kind], self._seen[kind]
+        rights[column] += right
+        seen[column] += 1.0
+        self.rates[kind][column] = rights[column] / seen[column]
+        if seen[column] > MEMORY:
+            rights[column] *= 0.5
+            seen[column] *= 0.5
+        self.observed += 1
+
+
+@define
+class Lengths:
+    """Chooses the length of a draft.
+
+    A token drafted right saves what it would otherwise have cost. That price is the least time per token that drafting
+    from where it stands can reach: near the time of a single row where matches are short, a small part of it deep inside
+    a copy. So a doubtful draft is not made long for the sake of tokens that the next step would get cheaply anyway.
+    """
+
+    costs: Costs
+    acceptance: Acceptance = field(factory=Acceptance)
+    _prices: list[list[float]] = field(factory=list)
+    _chosen: dict[tuple[int, int], int] = field(factory=dict)
+    _looked: int = 0
+
+    def choose(self, kind: int, length: int, limit: int) -> int:
+        """How many tokens to draft from a place, at most `limit`; 0 where none pays."""
+        if not self._prices or self.acceptance.observed - self._looked >= REFRESH:
+            self._look()
+        key = (kind, bucket(length) if length >= BUCKETS[-1] else length)
+        if key not in self._chosen:
+            self._chosen[key] = self._best(kind, length, LIMIT)
+        chosen = self._chosen[key]
+        return chosen if chosen <= limit else self._best(kind, length, limit)
+
+    def _best(self, kind: int, length: int, limit: int) -> int:
+        """The length that saves most: prices of the tokens expected to be right, less the rows' cost."""
+        table, rates, prices = self.costs.table, self.acceptance.rates[kind], self._prices[kind]
+        chance, saved, most, best = 1.0, 0.0, 0.0, 0
+        for drafted in range(1, limit + 1):
+            column = bucket(length + drafted - 1)
+            chance *= rates[column]
+            saved += chance * prices[column]
+            if saved - table[drafted + 1] + table[1] > most:
+                most, best = saved - table[drafted + 1] + table[1], drafted
+        return best
+
+    def _look(self) -> None:
+        self._prices = [[self._price(row, least) for least in BUCKETS] for row in self.acceptance.rates]
+        self._chosen.clear()
+        self._looked = self.acceptance.observed
+
+    def _price(self, rates: list[float], length: int) -> float:
+        """The least expected time per token, over all lengths of a draft that begins at this match length."""
+        table, chance, tokens = self.costs.table, 1.0, 1.0
+        price = table[1]
+        for drafted in range(1, LIMIT + 1):
+            chance *= rates[bucket(length + drafted - 1)]
+            tokens += chance
+            price = min(price, table[drafted + 1] / tokens)
+        return price

@@ -1,0 +1,54 @@
+"""Owns generation by a backend that decodes by itself: its steps become an answer. It samples nothing."""
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import cast
+
+import numpy as np
+from attrs import evolve
+
+from modeld.backends.base import NativeBackend, StopFlag
+from modeld.slot.generate import Answer
+from modeld.slot.prefill import Counts, Work
+from modeld.slot.shelf import Shelf
+from modelwire.messages import DecodeConfig, Reason
+
+
+def generate_natively(
+    backend: NativeBackend,
+    shelf: Shelf,
+    stop: StopFlag,
+    work: Work,
+    config: DecodeConfig,
+    answer: Answer,
+    counts: Counts,
+) -> None:
+    """Generates after `work.history` until the answer has a reason, as `Decoder.run` does."""
+    if stop.is_set():
+        return answer.end(Reason.PREEMPTED)
+    shelf.cut(work.tape, work.resident)
+    fitting = evolve(config, max_tokens=min(config.max_tokens, backend.context - len(work.history) + 1))
+    steps = backend.generate(work.tape.sequence, work.history, fitting)
+    with closing(cast(Generator[list[int], None, None], steps)):
+        for step in steps:
+            counts.passes += 1
+            for token in step:
+                if answer.reason is None and answer.add(token):
+                    work.history = np.append(work.history, np.int32(token))
+            if answer.reason is None and stop.is_set():
+                answer.end(Reason.PREEMPTED)
+            answer.send()
+            if answer.reason is not None:
+                break
+    if answer.reason is None:
+        answer.end(Reason.PREEMPTED if stop.is_set() else Reason.CONTEXT)
+        answer.send()
+    _record(shelf, work)
+
+
+def _record(shelf: Shelf, work: Work) -> None:
+    """The backend has cached what it fed itself: all but the last token."""
+    fed = work.history[work.tape.length : len(work.history) - 1]
+    if shelf.make_room(work.tape, len(fed)):
+        shelf.appended(work.tape, fed)
+    work.resident = work.tape.length

@@ -1,0 +1,96 @@
+"""Owns the choice of one token from raw logits, and what makes a `DecodeConfig` valid. It knows no tape and no text.
+
+The order is penalty, top-k, top-p, min-p, temperature, as in llama.cpp. Ties go to the lowest id.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modeld.backends.base import BackendError, Ids, Logits
+from modelwire.errors import ErrorCode, WireError
+from modelwire.messages import DecodeConfig
+
+MAX_STOPS = 16
+MAX_STOP_LENGTH = 256
+
+
+def check_config(config: DecodeConfig) -> None:
+    """Raises `WireError(BAD_REQUEST)` that names the parameter and its range."""
+    rules = [
+        ("max_tokens", config.max_tokens, config.max_tokens >= 0, "0 or more"),
+        ("temperature", config.temperature, 0 <= config.temperature < math.inf, "0 or more"),
+        ("top_k", config.top_k, config.top_k >= 0, "0 (off) or more"),
+        ("top_p", config.top_p, 0 <= config.top_p <= 1, "from 0 to 1"),
+        ("min_p", config.min_p, 0 <= config.min_p <= 1, "from 0 to 1"),
+        ("repeat_penalty", config.repeat_penalty, 0 < config.repeat_penalty < math.inf, "above 0 (1 is off)"),
+        ("repeat_last_n", config.repeat_last_n, config.repeat_last_n >= -1, "-1 (all), 0 (off) or more"),
+        ("seed", config.seed, config.seed >= 0, "0 or more"),
+        ("speculative_ngram", config.speculative_ngram, (config.speculative_ngram or 0) >= 0, "none, 0 or more"),
+        ("stop", len(config.stop), len(config.stop) <= MAX_STOPS, f"at most {MAX_STOPS} strings"),
+    ]
+    for name, value, valid, allowed in rules:
+        if not valid:
+            raise WireError(ErrorCode.BAD_REQUEST, f"{name} is {value}; it must be {allowed}")
+    if not all(0 < len(stop) <= MAX_STOP_LENGTH for stop in config.stop):
+        raise WireError(ErrorCode.BAD_REQUEST, f"a string of stop has 1 to {MAX_STOP_LENGTH} characters")
+
+
+class Sampler:
+    """Chooses tokens for one request. Each choice with a temperature takes one number of the request's own stream."""
+
+    def __init__(self, config: DecodeConfig) -> None:
+        self._config = config
+        self._random = np.random.Generator(np.random.PCG64(config.seed))
+
+    def choose(self, logits: Logits, history: Ids) -> int:
+        """The token after `history`. Raises `BackendError` for logits that are not numbers."""
+        config = self._config
+        if config.repeat_penalty != 1.0 and config.repeat_last_n:
+            logits = _penalised(logits, history, config)
+        best = int(np.argmax(logits))
+        if not np.isfinite(logits[best]):
+            raise BackendError("the model gave logits that are not numbers")
+        if config.temperature == 0:
+            return best
+        return self._draw(logits)
+
+    def _draw(self, logits: Logits) -> int:
+        config = self._config
+        ids = _top_k(logits, config.top_k)
+        if config.top_p < 1:
+            ids = ids[np.argsort(-logits[ids], kind="stable")]
+            before = np.cumsum(_softmax(logits[ids])) - _softmax(logits[ids])
+            ids = ids[: max(1, int(np.count_nonzero(before < config.top_p)))]
+        if config.min_p > 0:
+            shares = _softmax(logits[ids])
+            ids = ids[shares >= config.min_p * shares.max()]
+        shares = np.cumsum(_softmax(logits[ids] / config.temperature))
+        place = int(np.searchsorted(shares, self._random.random() * shares[-1], side="right"))
+        return int(ids[min(place, len(ids) - 1)])
+
+
+def _penalised(logits: Logits, history: Ids, config: DecodeConfig) -> Logits:
+    """llama.cpp's: each token of the last n once, divided where positive, multiplied where not."""
+    recent = np.unique(history if config.repeat_last_n < 0 else history[-config.repeat_last_n :])
+    scores = logits.copy()
+    scores[recent] = np.where(
+        logits[recent] > 0, logits[recent] / config.repeat_penalty, logits[recent] * config.repeat_penalty
+    )
+    return scores
+
+
+def _top_k(logits: Logits, k: int) -> NDArray[np.int64]:
+    """Ids of the k highest in ascending order; of equal ones at the edge, the lowest ids. All of them for k = 0."""
+    if k == 0 or k >= len(logits):
+        return np.arange(len(logits))
+    edge = np.partition(logits, len(logits) - k)[len(logits) - k]
+    above, equal = np.flatnonzero(logits > edge), np.flatnonzero(logits == edge)
+    return np.sort(np.concatenate([above, equal[: k - len(above)]]))
+
+
+def _softmax(scores: Logits) -> NDArray[np.float64]:
+    wide = scores.astype(np.float64)
+    powers = np.exp(wide - wide.max())
+    return np.asarray(powers / powers.sum())

@@ -1,0 +1,252 @@
+"""Owns the resident tapes: which one serves a request, which one goes when there is no room. It computes no token.
+
+A real operation uses its session's own tape, adopts a guess of its client that it matches to the end, or forks. A guess
+forks, so that it cannot harm what it starts from.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import frozen
+
+from modeld.backends.base import Backend, BackendError, Ids, Logits
+from modeld.engine.messages import ShelfFigures
+from modeld.slot.cells import CellPool
+from modeld.slot.tape import Kept, Owner, Tape, TapeKind, common_length
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """What an operation needs. `logits`: those of the last position too, so a match without them is one shorter."""
+
+    ids: Ids
+    owner: Owner
+    guess: bool
+    logits: bool
+
+
+@frozen(kw_only=True)
+class Claim:
+    """The tape that serves an operation: `reused` positions of it are right, `whole` if that was all of the request.
+
+    Positions from `reused` on may hold something else until `Shelf.cut` removes it. `guessed` of the reused ones were
+    made by a guess.
+    """
+
+    tape: Tape
+    reused: int
+    whole: bool
+    guessed: int = 0
+
+
+@frozen
+class _Match:
+    tape: Tape
+    common: int
+    usable: int
+
+
+class Shelf:
+    """Tapes by sequence. Every change is made in the backend, in the tape and in the cell pool together."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._pool = CellPool(backend.cells)
+        self._tapes: dict[int, Tape] = {}
+        self._uses = 0
+        self._evicted = 0
+
+    def __repr__(self) -> str:
+        tapes = ", ".join(f"{tape.kind}:{tape.length}" for tape in self._tapes.values())
+        return f"<Shelf {tapes or 'empty'}; {self._pool.free} of {self._pool.size} cells free>"
+
+    @property
+    def tapes(self) -> tuple[Tape, ...]:
+        return tuple(self._tapes.values())
+
+    @property
+    def free_cells(self) -> int:
+        return self._pool.free
+
+    def figures(self) -> ShelfFigures:
+        return ShelfFigures(
+            tapes=len(self._tapes),
+            guesses=sum(tape.kind is TapeKind.GUESS for tape in self._tapes.values()),
+            cells_used=self._pool.used,
+            evicted=self._evicted,
+        )
+
+    # --- serving a request ------------------------------------------------------------------------------
+
+    def claim(self, wanted: Wanted) -> Claim | None:
+        """The tape for an operation; None for a guess that has no room without evicting a real tape."""
+        best = self._best(wanted)
+        claim = self._claim_guess(wanted, best) if wanted.guess else self._claim_real(wanted, best)
+        if claim is not None:
+            self._touch(claim.tape)
+        return claim
+
+    def _best(self, wanted: Wanted) -> _Match | None:
+        """The tape with the longest usable match; then the session's own, then its client's, then the latest used."""
+        matches = [self._match(tape, wanted) for tape in self._tapes.values()]
+
+        def rank(match: _Match) -> tuple[int, bool, bool, int]:
+            tape = match.tape
+            own = tape.kind is TapeKind.REAL and tape.owner == wanted.owner
+            return match.usable, own, tape.owner.client == wanted.owner.client, tape.used
+
+        return max((match for match in matches if match.usable), key=rank, default=None)
+
+    @staticmethod
+    def _match(tape: Tape, wanted: Wanted) -> _Match:
+        common = common_length(tape.ids, wanted.ids)
+        lacks_logits = wanted.logits and common == len(wanted.ids) and tape.kept_at(common) is None
+        return _Match(tape, common, common - lacks_logits)
+
+    def _claim_real(self, wanted: Wanted, best: _Match | None) -> Claim:
+        own = self._own(wanted.owner)
+        if best is None or best.tape is own:
+            tape = own if own is not None else self._fresh(wanted, None)
+        elif self._extends_guess(best, wanted):
+            self._retire(own, wanted)
+            tape = best.tape
+        else:
+            self._retire(own, wanted)
+            tape = self._forked(wanted, best)
+        assert tape is not None, "a real operation can evict everything but itself"
+        tape.kind, tape.owner = TapeKind.REAL, wanted.owner
+        reused = min(best.usable, tape.length) if best is not None else 0
+        whole = best is not None and best.common == len(wanted.ids)
+        return Claim(tape=tape, reused=reused, whole=whole, guessed=tape.use_guessed(reused))
+
+    def _claim_guess(self, wanted: Wanted, best: _Match | None) -> Claim | None:
+        if best is None:
+            fresh = self._fresh(wanted, None)
+            return Claim(tape=fresh, reused=0, whole=False) if fresh is not None else None
+        whole = best.common == len(wanted.ids)
+        if best.usable == len(wanted.ids):
+            return Claim(tape=best.tape, reused=best.usable, whole=True)  # nothing will be written
+        tape = best.tape if self._extends_guess(best, wanted) else self._forked(wanted, best)
+        return Claim(tape=tape, reused=min(best.usable, tape.length), whole=whole) if tape is not None else None
+
+    @staticmethod
+    def _extends_guess(best: _Match, wanted: Wanted) -> bool:
+        tape = best.tape
+        ours = tape.kind is TapeKind.GUESS and tape.owner.client == wanted.owner.client
+        return ours and best.common == tape.length
+
+    def _own(self, owner: Owner) -> Tape | None:
+        own = (tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL and tape.owner == owner)
+        return next(own, None)
+
+    def _retire(self, own: Tape | None, wanted: Wanted) -> None:
+        """The session gets another tape: the old one stays as ownerless where it holds more than the request."""
+        if own is None:
+            return
+        if common_length(own.ids, wanted.ids) == own.length:
+            self.drop(own)
+        else:
+            own.kind = TapeKind.OWNERLESS
+
+    def _fresh(self, wanted: Wanted, spare: Tape | None) -> Tape | None:
+        """An empty tape on a free sequence, for which another tape than `spare` may have to go."""
+        if len(self._tapes) == self._backend.sequences and not self._evict_for(wanted.guess, wanted.owner, spare):
+            return None
+        sequence = next(number for number in range(self._backend.sequences) if number not in self._tapes)
+        kind = TapeKind.GUESS if wanted.guess else TapeKind.REAL
+        tape = self._tapes[sequence] = Tape(sequence=sequence, owner=wanted.owner, kind=kind)
+        return tape
+
+    def _forked(self, wanted: Wanted, best: _Match) -> Tape | None:
+        """A new tape that shares the match. Where only the source itself could make room for it, the source."""
+        tape = self._fresh(wanted, best.tape)
+        if tape is None:
+            if best.tape not in set(self._victims(wanted.guess, wanted.owner)):
+                return None
+            best.tape.kind = TapeKind.GUESS if wanted.guess else TapeKind.REAL
+            best.tape.owner = wanted.owner
+            self.cut(best.tape, best.usable)
+            return best.tape
+        try:
+            self._backend.fork(best.tape.sequence, tape.sequence, best.usable)
+        except BackendError:
+            self._backend.drop(tape.sequence)  # it starts cold: slower, never wrong
+            return tape
+        tape.copy_from(best.tape, best.usable)
+        self._pool.share(tape.cells)
+        return tape
+
+    # --- changing a tape --------------------------------------------------------------------------------
+
+    def appended(self, tape: Tape, ids: Ids) -> None:
+        """The backend has made `ids` resident behind the tape."""
+        tape.append(ids, self._pool.take(len(ids)))
+
+    def keep(self, tape: Tape, logits: Logits) -> None:
+        """Keeps a copy of the logits of the tape's last position."""
+        copy = np.array(logits, np.float32)
+        copy.setflags(write=False)
+        tape.kept = Kept(tape.length, copy)
+
+    def cut(self, tape: Tape, length: int) -> bool:
+        """Forgets positions from `length` on. False where the library refused and the tape is empty now."""
+        if length >= tape.length:
+            return True
+        trimmed = length > 0 and self._backend.trim(tape.sequence, length)
+        if not trimmed:
+            self._backend.drop(tape.sequence)
+        self._pool.release(tape.cut(length if trimmed else 0))
+        return trimmed or length == 0
+
+    def drop(self, tape: Tape) -> None:
+        self._backend.drop(tape.sequence)
+        self._pool.release(tape.cut(0))
+        del self._tapes[tape.sequence]
+
+    def close(self, owner: Owner) -> None:
+        """The session is over: everything that came from it goes."""
+        for tape in self.tapes:
+            if tape.owner == owner:
+                self.drop(tape)
+
+    # --- making room ------------------------------------------------------------------------------------
+
+    def make_room(self, tape: Tape, cells: int) -> bool:
+        """Evicts until `cells` are free. False where that is not possible for this tape."""
+        while self._pool.free < cells:
+            if not self.evict_for(tape):
+                return False
+        return True
+
+    def evict_for(self, tape: Tape) -> bool:
+        """Evicts one other tape for this one; False where there is none that may go."""
+        return self._evict_for(tape.kind is TapeKind.GUESS, tape.owner, tape)
+
+    def _evict_for(self, guess: bool, owner: Owner, spare: Tape | None) -> bool:
+        victim = next((tape for tape in self._victims(guess, owner) if tape is not spare), None)
+        if victim is None:
+            return False
+        self.drop(victim)
+        self._evicted += 1
+        return True
+
+    def _victims(self, guess: bool, owner: Owner) -> Iterator[Tape]:
+        """Who goes first: guesses, ownerless tapes and, for a real operation alone, other sessions' tapes."""
+        oldest_first = sorted(self._tapes.values(), key=lambda tape: tape.used)
+        kinds = [TapeKind.GUESS, TapeKind.OWNERLESS] + ([] if guess else [TapeKind.REAL])
+        for kind in kinds:
+            yield from (t for t in oldest_first if t.kind is kind and not (kind is TapeKind.REAL and t.owner == owner))
+
+    def _touch(self, tape: Tape) -> None:
+        self._uses += 1
+        tape.used = self._uses
+
+    def check(self) -> None:
+        """Asserts what must always hold."""
+        for sequence, tape in self._tapes.items():
+            assert tape.sequence == sequence < self._backend.sequences
+            assert tape.used <= self._uses
+            tape.check()
+        self._pool.check([tape.cells for tape in self._tapes.values()])
+        owners = [tape.owner for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
+        assert len(owners) == len(set(owners)), "a session has two tapes"

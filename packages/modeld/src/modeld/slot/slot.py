@@ -1,0 +1,207 @@
+"""Owns the slot: one operation from prompt to its end. The parts do the work; this is their order and the account.
+
+It is pure but for the backend and the clock that it is given. One thread uses it, one operation at a time.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from modeld.backends.base import Backend, BackendError, Ids, LogitsBackend, NativeBackend, StopFlag
+from modeld.engine.messages import (
+    Advanced,
+    Begun,
+    Encode,
+    Encoded,
+    Ended,
+    Failed,
+    FromEngine,
+    Generated,
+    Run,
+    ShelfFigures,
+)
+from modeld.slot.account import Account
+from modeld.slot.generate import Answer, Decoder, Drafter, NoDrafts
+from modeld.slot.native import generate_natively
+from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
+from modeld.slot.prompt import Encoder
+from modeld.slot.sampling import Sampler, check_config
+from modeld.slot.settings import SlotSettings
+from modeld.slot.shelf import Claim, Shelf, Wanted
+from modeld.slot.tape import Owner
+from modelwire.errors import ErrorCode, WireError
+from modelwire.messages import DecodeConfig, Reason
+
+Emit = Callable[[FromEngine], None]
+
+
+class Slot:
+    """Serves `Run` and `Encode`. `drafter` makes the drafter of a request."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        stop: StopFlag,
+        clock: Callable[[], float],
+        settings: SlotSettings,
+        drafter: Callable[[DecodeConfig], Drafter] = lambda config: NoDrafts(),
+    ) -> None:
+        self._backend = backend
+        self._scoring = backend if backend.capabilities.logits and isinstance(backend, LogitsBackend) else None
+        self._stop = stop
+        self._clock = clock
+        self._drafter = drafter
+        self._encoder = Encoder(backend.vocabulary, settings)
+        self._shelf = Shelf(backend)
+        self._pace = Pace(settings, backend.chunk)
+        self._prefill = Prefill(backend, self._shelf, self._pace, stop, clock)
+
+    def __repr__(self) -> str:
+        return f"<Slot on {type(self._backend).__name__}: {self._shelf!r}>"
+
+    @property
+    def shelf(self) -> Shelf:
+        return self._shelf
+
+    def figures(self) -> ShelfFigures:
+        return self._shelf.figures()
+
+    def check(self) -> None:
+        """Asserts what must hold between operations."""
+        self._shelf.check()
+
+    def encode(self, request: Encode) -> Encoded | Failed:
+        try:
+            ids = self._encoder.encode(request.prompt, complete=request.complete)
+        except WireError as fault:
+            return _failed(fault)
+        return Encoded(ids=tuple(ids.tolist()))
+
+    def run(self, request: Run, emit: Emit) -> None:
+        """Emits `Begun`, what happens, and exactly one `Ended` or `Failed`. Any exception is a bug: end the engine."""
+        for client, session in request.closed:
+            self._shelf.close(Owner(client, session))
+        try:
+            ended = self._operate(request, emit)
+        except WireError as fault:
+            emit(_failed(fault))
+        except BackendError as fault:
+            emit(Failed(code=ErrorCode.ENGINE_FAILED, message=f"the model's library failed: {fault}", retry=True))
+        else:
+            emit(ended)
+
+    # --- one operation ----------------------------------------------------------------------------------
+
+    def _operate(self, request: Run, emit: Emit) -> Ended:
+        account = Account(began=self._clock(), guess=request.guess)
+        config = self._config(request)
+        ids = self._ids(request, config)
+        account.prompt, account.tokenised = len(ids), self._clock()
+        claim = account.claim = self._claim(request, ids, config) if len(ids) else None
+        emit(Begun(ids=ids.astype("<i4").tobytes(), reused=claim.reused if claim is not None else 0))
+        if claim is None:
+            return self._ended(account, Reason.CONTEXT if len(ids) else Reason.PREFILLED, 0)
+        work = Work(tape=claim.tape, history=ids, resident=claim.reused)
+        try:
+            reason = self._prefilled(work, account, emit)
+            if reason is Reason.PREFILLED and config is not None:
+                reason = self._generated(work, config, account, emit)
+        except BackendError:
+            self._shelf.drop(work.tape)  # what a failed library left in it cannot be trusted
+            raise
+        if not work.tape.length:
+            self._shelf.drop(work.tape)  # it would hold a sequence for nothing
+        return self._ended(account, reason, work.resident)
+
+    def _ended(self, account: Account, reason: Reason, length: int) -> Ended:
+        chunk_ms = self._pace.cost_ms(self._pace.chunk(account.guess))
+        timings = account.timings(self._clock(), chunk_ms)
+        return Ended(reason=reason, length=length, usage=account.usage(), timings=timings, shelf=self.figures())
+
+    def _config(self, request: Run) -> DecodeConfig | None:
+        """How to generate; None where nothing is. A guess ends after the prefill."""
+        if request.decode is None:
+            return None
+        check_config(request.decode)
+        return request.decode if request.decode.max_tokens and not request.guess else None
+
+    def _ids(self, request: Run, config: DecodeConfig | None) -> Ids:
+        base = np.frombuffer(request.base, "<i4").astype(np.int32) if len(request.base) % 4 == 0 else None
+        if base is None or (len(base) and not 0 <= base.min() <= base.max() < self._backend.vocabulary.size):
+            raise WireError(ErrorCode.BAD_REQUEST, "the ids before the prompt are not of this model's vocabulary")
+        ids = self._encoder.encode(request.prompt, complete=request.complete, base=base)
+        if config is not None and not len(ids):
+            raise WireError(ErrorCode.BAD_REQUEST, "there is nothing to generate from: the prompt is empty")
+        context = min(self._backend.context, self._backend.cells)
+        if len(ids) > context:
+            raise _overflow(len(ids), context)
+        return ids
+
+    def _claim(self, request: Run, ids: Ids, config: DecodeConfig | None) -> Claim | None:
+        needs_logits = self._scoring is not None and (request.guess or config is not None)
+        owner = Owner(request.client, request.session)
+        return self._shelf.claim(Wanted(ids=ids, owner=owner, guess=request.guess, logits=needs_logits))
+
+    def _prefilled(self, work: Work, account: Account, emit: Emit) -> Reason:
+        writes = work.resident < len(work.history)
+        account.reused = work.resident
+        counts, rows = account.prefill, 1 if self._scoring is not None else 0
+        outcome = self._prefill.extend(
+            work, rows=rows, counts=counts, advanced=lambda length: emit(Advanced(length=length))
+        )
+        account.reused = min(account.reused, work.resident - counts.prefilled)  # a refused trim may have lost them
+        account.prefilled, account.passes = self._clock(), counts.passes
+        if outcome is Outcome.READY:
+            if writes and self._scoring is not None:
+                self._shelf.keep(work.tape, self._scoring.logits(0))
+            return Reason.PREFILLED
+        if outcome is Outcome.FULL and not account.guess:
+            raise _overflow(len(work.history), work.resident + self._shelf.free_cells)
+        return Reason.CONTEXT if outcome is Outcome.FULL else Reason.PREEMPTED
+
+    def _generated(self, work: Work, config: DecodeConfig, account: Account, emit: Emit) -> Reason:
+        counts = Counts()
+
+        def sent(message: Generated) -> None:
+            if account.first_token is None:
+                account.first_token = self._clock()
+                account.passes += counts.passes
+            emit(message)
+
+        answer = Answer(config, self._backend.vocabulary, sent)
+        self._decode(work, config, answer, counts)
+        account.generated = answer.generated
+        assert answer.reason is not None
+        return answer.reason
+
+    def _decode(self, work: Work, config: DecodeConfig, answer: Answer, counts: Counts) -> None:
+        if self._scoring is None:
+            assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
+            return generate_natively(self._backend, self._shelf, self._stop, work, config, answer, counts)
+        logits = work.tape.kept_at(len(work.history))
+        assert logits is not None, "a tape that is ready has the logits of its last position"
+        decoder = Decoder(
+            backend=self._scoring,
+            prefill=self._prefill,
+            shelf=self._shelf,
+            stop=self._stop,
+            drafter=self._drafter(config),
+            sampler=Sampler(config),
+            answer=answer,
+            counts=counts,
+        )
+        decoder.run(work, logits)
+
+
+def _overflow(prompt: int, context: int) -> WireError:
+    return WireError(
+        ErrorCode.CONTEXT_OVERFLOW,
+        f"the prompt has {prompt} tokens, the context holds {context}: shorten the prompt by {prompt - context} "
+        "tokens, or start modeld with a larger --context",
+        numbers={"prompt": prompt, "context": context, "excess": prompt - context},
+    )
+
+
+def _failed(fault: WireError) -> Failed:
+    return Failed(code=fault.code, message=fault.message, retry=fault.retry, numbers=fault.numbers)

@@ -1,0 +1,126 @@
+"""Owns where a daemon is found and who may be there: paths, their safety, the claim to serve. It knows no messages."""
+
+import fcntl
+import os
+import stat
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from platformdirs import user_runtime_path
+
+from modelwire.errors import EndpointError
+
+MAX_SOCKET_PATH = 107
+"""Bytes: `sun_path` on Linux without its final zero."""
+_SCHEME = "ipc://"
+
+
+def runtime_dir() -> Path:
+    """The owner-only directory of the daemons' sockets: GUESSAHEAD_RUNTIME_DIR, else the user's runtime directory.
+
+    It is made if it is missing. Raises `EndpointError` where others could reach into it.
+    """
+    configured = os.environ.get("GUESSAHEAD_RUNTIME_DIR")
+    path = Path(configured) if configured else _platform_runtime_dir()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as fault:
+        raise EndpointError(
+            f"cannot make {path} ({fault.strerror}): set GUESSAHEAD_RUNTIME_DIR to a directory of your own"
+        ) from None
+    check_directory(path)
+    return path.absolute()
+
+
+def default_endpoint(service: str) -> str:
+    """GUESSAHEAD_<SERVICE>, else `<service>.sock` in the runtime directory."""
+    return os.environ.get(f"GUESSAHEAD_{service.upper()}") or f"{_SCHEME}{runtime_dir() / service}.sock"
+
+
+def check_endpoint(endpoint: str) -> Path:
+    """Gives the socket's path; raises `EndpointError` for an endpoint that cannot be used safely."""
+    path = socket_path(endpoint)
+    check_directory(path.parent)
+    return path
+
+
+def socket_path(endpoint: str) -> Path:
+    """Raises `EndpointError` unless `endpoint` is `ipc://` and an absolute path that fits into a socket address."""
+    if endpoint.startswith("tcp://"):
+        raise EndpointError(f"{endpoint} is refused: TCP would carry prompts unencrypted; use ipc:///path/to/socket")
+    path = Path(endpoint.removeprefix(_SCHEME))
+    if not endpoint.startswith(_SCHEME) or not path.is_absolute() or "\0" in endpoint:
+        raise EndpointError(f"{endpoint!r} is not an endpoint: write ipc:// and an absolute path")
+    if (length := len(os.fsencode(path))) > MAX_SOCKET_PATH:
+        raise EndpointError(
+            f"{path} has {length} bytes, a socket's path at most {MAX_SOCKET_PATH}: choose a shorter directory"
+        )
+    return path
+
+
+def check_directory(path: Path) -> None:
+    """Raises `EndpointError` unless `path` is a real directory that only its owner, us, can enter."""
+    try:
+        found = path.lstat()
+    except OSError as fault:
+        raise EndpointError(f"{path}: {fault.strerror}; make it with: mkdir -m 700 {path}") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise EndpointError(f"{path} is not a directory but a link or a file: name the directory itself")
+    if found.st_uid != os.geteuid():
+        raise EndpointError(f"{path} belongs to user {found.st_uid}: choose a directory of your own")
+    if mode := stat.S_IMODE(found.st_mode) & 0o077:
+        raise EndpointError(f"{path} is open to others (mode bits {mode:03o}): run chmod 700 {path}")
+
+
+def _platform_runtime_dir() -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that XDG_RUNTIME_DIR is not set is no news: the fallback is checked below
+        try:
+            return user_runtime_path("guessahead", appauthor=False)
+        except OSError as fault:
+            raise EndpointError(
+                f"there is no safe runtime directory ({fault}): set GUESSAHEAD_RUNTIME_DIR to a directory of your own"
+            ) from None
+
+
+class Claim:
+    """The right to serve an endpoint, held by at most one process of the machine.
+
+    It is a lock on `<socket>.lock` that the kernel releases when the holder dies, however it dies; so a socket file
+    without a lock is left over and may be removed. The lock file itself stays: removing it would race.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self._socket = check_endpoint(endpoint)
+        self._lock = self._socket.with_name(self._socket.name + ".lock")
+        self._file = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._file)
+            raise EndpointError(
+                f"{endpoint} is already served by pid {holder}; stop it or choose another with --socket"
+            ) from None
+        os.truncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        self._socket.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Removes the socket, then gives the claim up. Harmless when repeated."""
+        if self._file >= 0:
+            self._socket.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<Claim {self._socket} {'held' if self._file >= 0 else 'released'}>"

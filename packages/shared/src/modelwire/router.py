@@ -1,0 +1,250 @@
+"""Owns the socket at which a daemon serves: bytes in, envelopes out, and messages to clients that may be slow or gone.
+
+It knows nothing of operations: what a message means is the daemon's business. Everything happens on one event loop.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import zmq
+import zmq.asyncio
+from attrs import define, field
+
+from modelwire.codec import Codec, DecodeFault, Envelope
+from modelwire.endpoint import Claim
+from modelwire.errors import EndpointError, ErrorCode, WireError
+from modelwire.messages import Beat, Error
+from modelwire.outbox import Outbox
+from modelwire.protocol import Protocol
+
+OUTBOX_BYTES = 8 * 1024 * 1024
+MAX_CLIENTS = 1024
+RETRY_S = 0.01
+LINGER_MS = 500
+_SEND_HWM = 128
+_RECEIVE_HWM = 64
+
+
+@define(eq=False)
+class _Peer:
+    """A client as far as the socket knows it.
+
+    `open_ops` are those that were asked for and have not ended. `abandoned`: it was too slow; only its outbox is sent.
+    """
+
+    name: str
+    identity: bytes
+    heard: float
+    outbox: Outbox
+    open_ops: dict[str, None] = field(factory=dict)
+    abandoned: bool = False
+
+
+class Router:
+    """One ROUTER socket at `endpoint`.
+
+    `on_gone(client)` is called once for a client that left, was too slow or was displaced by newer ones. Clients are
+    named by the hexadecimal form of their socket's identity.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        codec: Codec,
+        protocol: Protocol,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_gone: Callable[[str], None] | None = None,
+        outbox_bytes: int = OUTBOX_BYTES,
+        max_clients: int = MAX_CLIENTS,
+    ) -> None:
+        self.endpoint = endpoint
+        self.on_gone: Callable[[str], None] = on_gone or (lambda client: None)
+        self.malformed = 0
+        self._codec = codec
+        self._protocol = protocol
+        self._clock = clock
+        self._outbox_bytes = outbox_bytes
+        self._max_clients = max_clients
+        self._peers: dict[str, _Peer] = {}
+        self._flusher: asyncio.Task[None] | None = None
+        self._socket: zmq.asyncio.Socket | None = None
+        self._context: zmq.asyncio.Context | None = None
+        self._claim: Claim | None = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed() else "serving"
+        return f"<Router {self.endpoint} {state}, {len(self._peers)} clients, {self.waiting_bytes} bytes waiting>"
+
+    async def start(self) -> None:
+        """Claims the endpoint and listens. Raises `EndpointError`."""
+        self._claim = Claim(self.endpoint)
+        self._context = zmq.asyncio.Context()
+        self._socket = socket = self._context.socket(zmq.ROUTER)
+        socket.set(zmq.ROUTER_MANDATORY, 1)
+        socket.set(zmq.SNDHWM, _SEND_HWM)
+        socket.set(zmq.RCVHWM, _RECEIVE_HWM)
+        socket.set(zmq.LINGER, LINGER_MS)
+        # A message somewhat over the limit is read and answered; a connection that sends far more is cut.
+        socket.set(zmq.MAXMSGSIZE, 2 * self._codec.max_bytes)
+        try:
+            socket.bind(self.endpoint)
+        except zmq.ZMQError as fault:
+            await self.close()
+            raise EndpointError(f"cannot listen at {self.endpoint}: {fault.strerror}") from None
+
+    async def close(self) -> None:
+        """Sends what can be sent at once, then closes; `incoming` ends. Takes at most `LINGER_MS`."""
+        if self._context is None:
+            return
+        context, socket, self._context, self._socket = self._context, self._socket, None, None
+        if self._flusher:
+            self._flusher.cancel()
+            await asyncio.gather(self._flusher, return_exceptions=True)
+        if socket is not None:
+            self._flush(socket)
+            socket.close()
+        await asyncio.to_thread(context.term)  # it waits for the linger
+        if self._claim:
+            self._claim.release()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self.close()
+
+    # --- in -------------------------------------------------------------------------------------------------
+
+    async def incoming(self) -> AsyncIterator[tuple[str, Envelope]]:
+        """Every request, with its client. What cannot be read is answered and counted here. Ends with `close`."""
+        while (frames := await self._receive()) is not None:
+            peer = self._hear(frames[0])
+            envelope = self._read(peer, frames[1:])
+            if envelope is not None and not peer.abandoned:
+                yield peer.name, envelope
+            await asyncio.sleep(0)  # a flood from one client must not keep the loop from everything else
+
+    async def _receive(self) -> list[bytes] | None:
+        if self._socket is None:
+            return None
+        try:
+            return await self._socket.recv_multipart()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._is_closed() and not (task and task.cancelling()):
+                return None  # the socket was closed under us; nobody cancelled this task
+            raise
+
+    def _is_closed(self) -> bool:
+        return self._socket is None
+
+    def _hear(self, identity: bytes) -> _Peer:
+        name = identity.hex()
+        peer = self._peers.pop(name, None)
+        if peer is None:
+            if len(self._peers) >= self._max_clients:
+                self._drop(next(iter(self._peers.values())))
+            peer = _Peer(name, identity, 0.0, Outbox(self._protocol, self._codec, self._outbox_bytes))
+        self._peers[name] = peer  # the last in the dictionary is the one heard last
+        peer.heard = self._clock()
+        return peer
+
+    def _read(self, peer: _Peer, frames: list[bytes]) -> Envelope | None:
+        try:
+            if len(frames) != 1:
+                raise DecodeFault(ErrorCode.MALFORMED, f"a message is one frame, this has {len(frames)}")
+            envelope = self._codec.decode(frames[0])
+            if type(envelope.message) not in self._protocol.requests:
+                raise DecodeFault(ErrorCode.BAD_REQUEST, "this kind is a reply: a client cannot send it", envelope.op)
+        except DecodeFault as fault:
+            self.malformed += 1
+            self.send(peer.name, fault.op or "?", Error(code=fault.code, message=fault.message))
+            return None
+        if not isinstance(envelope.message, Beat):
+            peer.open_ops[envelope.op] = None
+        return envelope
+
+    def last_heard(self, client: str) -> float | None:
+        """When something last came from a client, by the clock; None for one that is not known."""
+        peer = self._peers.get(client)
+        return peer.heard if peer else None
+
+    def silent(self, now: float, after_ms: float) -> list[str]:
+        """The clients of which nothing was heard for `after_ms`, with or without operations."""
+        return [peer.name for peer in self._peers.values() if (now - peer.heard) * 1000 > after_ms]
+
+    def forget(self, client: str) -> None:
+        """Frees what is kept for a client that has said goodbye. It is not reported as gone."""
+        self._peers.pop(client, None)
+
+    # --- out ------------------------------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits for slow clients, all together."""
+        return sum(peer.outbox.size for peer in self._peers.values())
+
+    def send(self, client: str, op: str, message: Any) -> None:
+        """Sends now, or keeps for later what a slow client does not take. Never blocks; nothing is sent to the gone."""
+        peer = self._peers.get(client)
+        if peer is None or peer.abandoned or self._socket is None:
+            return
+        message, data = self._encode(op, message)
+        if type(message) in self._protocol.terminal:
+            peer.open_ops.pop(op, None)
+        if not peer.outbox and (outcome := self._try(self._socket, peer, data)) != "full":
+            if outcome == "gone":
+                self._drop(peer)
+            return
+        if not peer.outbox.push(op, message, len(data)):
+            self._abandon(peer, op)
+        if self._flusher is None or self._flusher.done():
+            self._flusher = asyncio.get_running_loop().create_task(self._keep_flushing())
+
+    def _encode(self, op: str, message: Any) -> tuple[Any, bytes]:
+        try:
+            return message, self._codec.encode(op, message)
+        except WireError as fault:
+            error = Error(code=fault.code, message=fault.message)
+            return error, self._codec.encode(op, error)
+
+    def _try(self, socket: zmq.asyncio.Socket, peer: _Peer, data: bytes) -> Literal["sent", "full", "gone"]:
+        # With NOBLOCK the future is done when it is returned. The first frame alone decides, so no half is ever sent.
+        sending = asyncio.ensure_future(socket.send_multipart([peer.identity, data], flags=zmq.NOBLOCK))
+        fault = sending.exception()
+        if fault is None:
+            return "sent"
+        return "full" if isinstance(fault, zmq.Again) else "gone"
+
+    async def _keep_flushing(self) -> None:
+        while any(peer.outbox for peer in self._peers.values()):
+            await asyncio.sleep(RETRY_S)
+            if self._socket is None:
+                return
+            self._flush(self._socket)
+
+    def _flush(self, socket: zmq.asyncio.Socket) -> None:
+        for peer in [peer for peer in self._peers.values() if peer.outbox]:
+            outcome = "sent"
+            while peer.outbox and (outcome := self._try(socket, peer, peer.outbox.head())) == "sent":
+                peer.outbox.pop()
+            if outcome == "gone":
+                self._drop(peer)
+            elif not peer.outbox and peer.abandoned:
+                del self._peers[peer.name]
+
+    def _abandon(self, peer: _Peer, op: str) -> None:
+        """The client is too slow. It keeps what ends its operations; to the daemon it is gone."""
+        error = Error(code=ErrorCode.OVERLOADED, message="this client reads too slowly: its operations were ended")
+        peer.abandoned = True
+        peer.outbox.give_up(error, (*peer.open_ops, op))
+        self.on_gone(peer.name)
+
+    def _drop(self, peer: _Peer) -> None:
+        if self._peers.pop(peer.name, None) and not peer.abandoned:
+            self.on_gone(peer.name)

@@ -1,0 +1,72 @@
+"""Owns the daemon of the tests: intentd's own pieces in this process, with a scripted modeld behind them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from intentd.app import App
+from intentd.config import Config
+from intentd.messages import INTENTD, CommandFinished, CommandStarted, DaemonStatus
+from modelwire.client import Connection
+from modelwire.messages import GetStatus
+from modelwire.testing import PATIENCE_S, ScriptedDaemon
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+class House:
+    """A running intentd with its scripted modeld and a workspace on disk."""
+
+    def __init__(self, app: App, config: Config, modeld: ScriptedDaemon, workspace: Path) -> None:
+        self.app = app
+        self.config = config
+        self.modeld = modeld
+        self.workspace = workspace
+        self._runs = 0
+
+    def connect(self) -> Connection:
+        return Connection(self.config.socket, INTENTD, name="test", timeout=PATIENCE_S)
+
+    async def command(self, door: Connection, recording: str, *, exit: int = 1) -> None:
+        """A wrapped command that printed a recording, from its start to its end."""
+        self._runs += 1
+        run = f"run-{self._runs}"
+        stream = door.start(CommandStarted(run=run, argv=("pytest",), cwd=str(self.workspace)))
+        output = (RECORDED / f"{recording}.txt").read_bytes()
+        await door.ask(CommandFinished(run=run, exit=exit, signal=None, output=output, total=len(output)))
+        await stream.done()
+
+    async def status(self, door: Connection) -> DaemonStatus:
+        answer: DaemonStatus = await door.ask(GetStatus())
+        return answer
+
+    async def until(self, door: Connection, met: Callable[[DaemonStatus], bool]) -> DaemonStatus:
+        """The first status for which `met` holds."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not met(status := await self.status(door)):
+                    pass  # each question lets the daemon go on
+        except TimeoutError:
+            raise AssertionError(f"it never came to that; the last status is {status}") from None
+        return status
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    workspace = tmp_path / "project"
+    for source in (RECORDED / "project").rglob("*.sample"):
+        target = workspace / source.relative_to(RECORDED / "project").with_suffix("")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text())
+    async with ScriptedDaemon() as modeld:
+        config = Config(socket=f"ipc://{runtime}/intentd.sock", modeld=modeld.endpoint, templates=tmp_path / "none")
+        app = App(config)
+        await app.start()
+        try:
+            yield House(app, config, modeld, workspace)
+        finally:
+            await app.stop()

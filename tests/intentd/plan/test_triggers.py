@@ -1,0 +1,108 @@
+"""Failed tests are found in what pytest really printed, in every style."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from intentd.plan.events import CommandEnded
+from intentd.plan.triggers import FailedTest, Location, failed_tests
+
+Failures = Callable[[str], Sequence[FailedTest]]
+TESTS = "tests/test_prices.py"
+FAILED = {
+    f"{TESTS}::test_gross_adds_tax",
+    f"{TESTS}::test_kinds[full]",
+    f"{TESTS}::test_kinds[odd - kind]",
+    f"{TESTS}::TestBasket::test_two_items",
+    f"{TESTS}::test_filled_basket",
+} - {f"{TESTS}::test_kinds[full]"}
+STYLES = ("plain", "quiet", "colour", "terminal", "short", "line", "native", "none", "no-summary", "verbose-xdist")
+
+
+def by_name(failures: Sequence[FailedTest], name: str) -> FailedTest:
+    (found,) = [failure for failure in failures if name in failure.test]
+    return found
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_failed_test_is_found_once(failures: Failures, style: str) -> None:
+    assert {failure.test for failure in failures(style)} == FAILED
+    assert len(failures(style)) == len(FAILED)
+
+
+@pytest.mark.parametrize("style", [style for style in STYLES if style not in ("none", "line")])
+def test_the_last_frame_is_the_code_that_raised(failures: Failures, style: str) -> None:
+    odd = by_name(failures(style), "odd")
+    assert odd.path == "/project/tests/test_prices.py"
+    assert odd.frames[-1] == Location("/project/shop/prices.py", 8)
+    assert Location("/project/tests/test_prices.py", 20) in odd.frames
+    assert any("no rate for odd - kind" in line for line in odd.traceback)
+
+
+@pytest.mark.parametrize("style", ["plain", "colour", "terminal", "short", "verbose-xdist"])
+def test_a_fixture_that_fails_is_a_failure_of_its_test(failures: Failures, style: str) -> None:
+    filled = by_name(failures(style), "test_filled_basket")
+    assert filled.message.startswith("LookupError: no rate")
+    assert filled.frames[0] == Location("/project/tests/test_prices.py", 9)
+    assert filled.frames[-1].path == "/project/shop/prices.py"
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_a_test_prints_is_taken_for_no_failure(failures: Failures, style: str) -> None:
+    assert not any("decoy" in failure.test for failure in failures(style))
+
+
+def test_what_a_test_prints_is_kept_apart_from_its_traceback(failures: Failures) -> None:
+    gross = by_name(failures("plain"), "gross")
+    assert not any("decoy - printed" in line for line in gross.traceback if not line.strip().startswith("print("))
+    assert gross.captured[-1] == "FAILED tests/test_decoy.py::test_decoy - printed by a test"
+
+
+def test_colours_and_the_terminal_change_nothing(failures: Failures) -> None:
+    assert failures("colour")[0].traceback == failures("plain")[0].traceback
+    assert failures("terminal")[0].traceback == failures("plain")[0].traceback
+
+
+def test_a_file_that_cannot_be_collected_is_a_failure(failures: Failures) -> None:
+    (failure,) = failures("collection")
+    assert failure.test == "tests/test_import.py"
+    assert failure.function == ""
+    assert failure.frames[-1] == Location("/project/tests/test_import.py", 1)
+    assert "E   ModuleNotFoundError: No module named 'shop.stock'" in failure.traceback
+
+
+def test_the_line_style_names_the_raising_line(failures: Failures) -> None:
+    assert by_name(failures("line"), "odd").frames == (Location("/project/shop/prices.py", 8),)
+
+
+def test_a_run_that_passes_has_no_failures(failures: Failures) -> None:
+    assert failures("passed") == ()
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["", "hello\n", "FAILED to open the file\n", "== FAILURES ==\n", "\x1b[31mERROR\x1b[0m x - y\n", "\0\xff\r\r\b\n"],
+)
+def test_output_of_other_programs_says_nothing_of_tests(output: str) -> None:
+    assert failed_tests(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output)) is None
+
+
+def test_paths_are_those_of_the_directory_where_the_command_ran(recorded: Callable[[str], CommandEnded]) -> None:
+    event = recorded("plain")
+    moved = CommandEnded(workspace="/w", cwd="/w/sub", exit=1, output=event.output.replace("shop/", "../shop/"))
+    found = failed_tests(moved)
+    assert found
+    assert found[0].path == "/w/sub/tests/test_prices.py"
+    assert any(frame.path == "/w/shop/prices.py" for failure in found for frame in failure.frames)
+
+
+def test_of_two_runs_the_last_one_counts(recorded: Callable[[str], CommandEnded]) -> None:
+    first, second = recorded("plain"), recorded("collection")
+    both = CommandEnded(workspace="/project", cwd="/project", exit=1, output=first.output + second.output)
+    assert [failure.test for failure in failed_tests(both) or ()] == ["tests/test_import.py"]
+
+
+def test_a_beginning_that_was_cut_off_does_no_harm(recorded: Callable[[str], CommandEnded]) -> None:
+    output = recorded("plain").output
+    for cut in range(0, len(output), 97):
+        failed_tests(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output[cut:]))

@@ -1,0 +1,113 @@
+"""The turn: what it says, that it is the same whenever its inputs are, and that it fits."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from attrs import evolve
+
+from intentd.plan.templates import Template
+from intentd.plan.triggers import FailedTest, Location
+from intentd.plan.turns import CHARACTERS_PER_TOKEN, PlannedTurn, TurnError, build
+from modelwire.messages import ChatMessage
+
+Failures = Callable[[str], Sequence[FailedTest]]
+TurnOf = Callable[..., PlannedTurn]
+STYLES = ("plain", "quiet", "colour", "terminal", "short", "line", "native", "none", "no-summary", "verbose-xdist")
+
+
+@pytest.fixture
+def turn_of(project: dict[str, str], template: Template) -> Callable[..., PlannedTurn]:
+    def turn(failure: FailedTest, *, context: int = 4096, files: dict[str, str] | None = None) -> PlannedTurn:
+        read = (project if files is None else files).get
+        return build(failure, template, workspace="/project", context=context, read=read)
+
+    return turn
+
+
+def text_of(turn: PlannedTurn) -> str:
+    (message,) = turn.suffix
+    assert isinstance(message, ChatMessage)
+    return message.content
+
+
+def named(failures: Sequence[FailedTest], name: str) -> FailedTest:
+    return next(failure for failure in failures if name in failure.test)
+
+
+def test_a_turn_shows_the_test_then_the_code_then_the_traceback(failures: Failures, turn_of: TurnOf) -> None:
+    text = text_of(turn_of(named(failures("plain"), "odd")))
+    order = [
+        'tests/test_prices.py:\n```\n@pytest.mark.parametrize("kind"',
+        "shop/prices.py:\n```\ndef rate(kind):",
+        "shop/prices.py:\n```\ndef gross(net",
+        "E           LookupError: no rate for odd - kind",
+        "Why does tests/test_prices.py::test_kinds[odd - kind] fail",
+    ]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+
+
+def test_the_stable_part_does_not_depend_on_the_failure(failures: Failures, turn_of: TurnOf) -> None:
+    assert len({turn_of(failure).prefix for style in STYLES for failure in failures(style)}) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_same_inputs_make_the_same_bytes(failures: Failures, turn_of: TurnOf, style: str) -> None:
+    """S10"""
+    first, second = failures(style), failures(style)
+    assert [turn_of(failure) for failure in first] == [turn_of(failure) for failure in second]
+    assert [turn_of(failure).key for failure in first] == [turn_of(failure).key for failure in second]
+
+
+def test_colours_line_endings_and_control_characters_change_no_byte(
+    failures: Failures, turn_of: TurnOf, project: dict[str, str]
+) -> None:
+    """S10"""
+    odd = {path: text.replace("\n", "\r\n") for path, text in project.items()}
+    plain = turn_of(failures("plain")[0])
+    assert turn_of(failures("terminal")[0], files=odd) == plain
+    assert turn_of(failures("colour")[0]) == plain
+
+
+@pytest.mark.parametrize("context", [1024, 2048, 4096, 32768])
+def test_a_turn_fits_into_the_context(failures: Failures, template: Template, context: int) -> None:
+    failure = evolve(
+        failures("plain")[0],
+        traceback=tuple(f"line {number} " + "x" * 300 for number in range(5000)),
+        captured=("y" * 10_000,),
+        frames=tuple(Location(f"/project/m{number}.py", 7) for number in range(50)),
+    )
+    body = "def f():\n" + "    call()\n" * 3000
+    turn = build(failure, template, workspace="/project", context=context, read=lambda path: body)
+    (system,) = turn.prefix
+    assert isinstance(system, ChatMessage)
+    room = (context - turn.decode.max_tokens) * CHARACTERS_PER_TOKEN
+    assert len(system.content) + len(text_of(turn)) <= min(room, template.characters + 3000)
+
+
+def test_a_context_without_room_is_said(failures: Failures, turn_of: TurnOf) -> None:
+    with pytest.raises(TurnError, match="context of 512 tokens is too small"):
+        turn_of(failures("plain")[0], context=512)
+
+
+def test_what_cannot_be_read_is_left_out(failures: Failures, turn_of: TurnOf) -> None:
+    """I3"""
+    text = text_of(turn_of(named(failures("plain"), "odd"), files={}))
+    assert "def rate" in text  # pytest itself has printed it
+    assert "shop/prices.py:\n```" not in text
+    assert "(not available)" in text
+
+
+def test_secrets_in_files_and_in_output_are_removed(failures: Failures, turn_of: TurnOf) -> None:
+    """I3"""
+    failure = named(failures("plain"), "odd")
+    token = "ghp_" + "a1" * 20
+    leaking = evolve(failure, traceback=(*failure.traceback, f"E  token {token}"), captured=(f"key {token}",))
+    source = f'def rate(kind):\n    token = "{token}"\n'
+    text = text_of(turn_of(leaking, files={"/project/shop/prices.py": "\n\n\n\n\n\n" + source}))
+    assert token not in text
+    assert text.count("[secret removed]") == 3
+
+
+def test_a_dollar_in_contents_is_no_placeholder(failures: Failures, turn_of: TurnOf) -> None:
+    failure = evolve(named(failures("plain"), "odd"), traceback=("$source ${code} $$",))
+    assert "$source ${code} $$" in text_of(turn_of(failure))

@@ -1,0 +1,62 @@
+"""The command line: help, exit statuses, one line for an error."""
+
+from pathlib import Path
+
+import pytest
+
+from intentd.app import load_template
+from intentd.cli import main
+from intentd.config import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("GUESSAHEAD_INTENTD", raising=False)
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], ["explain", "--help"], ["status", "--help"], ["serve", "--help"]]
+)
+def test_every_command_explains_itself_with_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 0
+    assert "example: intentd " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["fly"], ["status", "--fast"], ["serve", "--log-level", "loud"]])
+def test_a_wrong_command_line_gives_one_line_and_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("intentd: ")
+    assert error.count("\n") == 1
+
+
+def test_run_without_a_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run"]) == 2
+    assert main(["run", "--"]) == 2
+    assert "intentd run -- pytest -q" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["status"], ["explain"], ["explain", "--json"]])
+def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("intentd: no intentd answers at ipc://")
+    assert error.endswith("start it with 'intentd serve'\n")
+
+
+def test_a_template_of_the_users_replaces_the_built_in_one(tmp_path: Path) -> None:
+    built_in = load_template("test_failed", tmp_path)
+    (tmp_path / "test_failed.toml").write_text(
+        'title = "t"\nsystem = "mine"\nuser = "$source"\n[budget]\ncharacters = 1000\n'
+    )
+    assert load_template("test_failed", tmp_path).system.template == "mine" != built_in.system.template
+    (tmp_path / "test_failed.toml").write_text("title = 5")
+    with pytest.raises(ConfigError, match=r"test_failed\.toml: template test_failed: 'title' must be a text"):
+        load_template("test_failed", tmp_path)

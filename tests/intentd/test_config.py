@@ -1,0 +1,40 @@
+"""Settings: which one wins, and what is said of a wrong one."""
+
+from pathlib import Path
+
+import pytest
+
+from intentd.config import ConfigError, load
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "intentd.toml"
+    path.write_text('socket = "ipc:///file.sock"\nmodeld = "ipc:///modeld.sock"\nguess = false\n')
+    return path
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(file: Path) -> None:
+    assert load({}, environ={}, file=file).socket == "ipc:///file.sock"
+    environ = {"GUESSAHEAD_INTENTD": "ipc:///environment.sock", "GUESSAHEAD_GUESS": "yes"}
+    assert load({"socket": None}, environ=environ, file=file).socket == "ipc:///environment.sock"
+    config = load({"socket": "/flag.sock"}, environ=environ, file=file)
+    assert (config.socket, config.modeld, config.guess) == ("ipc:///flag.sock", "ipc:///modeld.sock", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("sockets = 'a'", "there is no setting 'sockets'"),
+        ("guess = 'maybe'", "'guess' is true or false"),
+        ("log_level = 'loud'", "'log_level' is one of debug"),
+        ("socket = 5", "'socket' is a string"),
+        ("= 5", "cannot be read"),
+    ],
+)
+def test_a_wrong_setting_is_said_with_its_place(tmp_path: Path, text: str, word: str) -> None:
+    file = tmp_path / "intentd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=word) as caught:
+        load({}, environ={}, file=file)
+    assert str(file) in str(caught.value)

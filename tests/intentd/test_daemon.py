@@ -1,0 +1,256 @@
+"""The daemon from its door to a scripted modeld: what is guessed, what is asked, and what happens when things break."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from intentd import speculator
+from intentd.messages import Ask, CommandFinished, CommandStarted, GetOffers, Offers, Pause
+from modelwire.errors import WireError
+from modelwire.messages import Done, Error, Outcome, Reason, Tokens, Turn
+from modelwire.testing import PATIENCE_S
+
+House = Any
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done every second is done every few milliseconds."""
+    monkeypatch.setattr(speculator, "CHECK_S", 0.02)
+    monkeypatch.setattr(speculator, "FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(speculator, "LAST_RETRY_S", 0.02)
+
+
+def turns(house: House, *, speculative: bool) -> list[Turn]:
+    return [turn for turn in house.modeld.received(Turn) if turn.speculative is speculative]
+
+
+def warm(status: Any) -> bool:
+    return bool(status.offers) and status.offers[0].warm
+
+
+async def ask(house: House, door: Any, **fields: Any) -> tuple[str, Done]:
+    text, done = "", None
+    async with door.start(Ask(cwd=str(house.workspace), **fields)) as replies:
+        async for reply in replies:
+            text += reply.text if isinstance(reply, Tokens) else ""
+            done = reply
+    assert isinstance(done, Done)
+    return text, done
+
+
+async def test_a_guessed_turn_and_the_asked_turn_are_the_same_bytes(house: House) -> None:
+    """S10"""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        text, done = await ask(house, door)
+        (guess,), (question,) = turns(house, speculative=True), turns(house, speculative=False)
+        assert (guess.session, guess.prefix, guess.suffix, guess.decode) == (
+            question.session,
+            question.prefix,
+            question.suffix,
+            question.decode,
+        )
+        assert text == "Hello, world"
+        assert done.usage.outcome is Outcome.HIT
+        status = await house.until(door, lambda status: status.state == "idle")
+        assert status.figures == {
+            **{"guesses_sent": 1, "guesses_finished": 1, "answers": 1, "answers_hit": 1, "commands_running": 0},
+        }
+        assert status.reason == "the newest offer is warm"
+
+
+async def test_nothing_is_guessed_while_a_wrapped_command_runs(house: House) -> None:
+    async with house.connect() as door:
+        running = door.start(CommandStarted(run="long", argv=("make",), cwd=str(house.workspace)))
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: "command is running" in status.reason)
+        assert status.figures["commands_running"] == 1
+        assert not turns(house, speculative=True)
+        await door.ask(CommandFinished(run="long", exit=0, signal=None, output=b"", total=0))
+        assert (await running.done()).reason is Reason.END
+        await house.until(door, warm)
+
+
+async def test_a_wrapper_that_leaves_without_a_word_is_not_waited_for(house: House) -> None:
+    async with house.connect() as door:
+        async with house.connect() as other:
+            stream = other.start(CommandStarted(run="killed", argv=("make",), cwd="/"))
+            await anext(stream)
+            other.detach(stream.id)  # no beats from here on
+            await house.command(door, "plain")
+            house.app.door._gone(next(iter(house.app.door._runs.values())).client)
+        await house.until(door, warm)
+
+
+async def test_paused_means_no_guess_and_answers_all_the_same(house: House) -> None:
+    async with house.connect() as door:
+        assert (await door.ask(Pause(paused=True))).found
+        assert not (await door.ask(Pause(paused=True))).found
+        await house.command(door, "plain")
+        assert (await house.until(door, lambda status: status.reason == "paused")).state == "paused"
+        assert (await ask(house, door))[1].usage.outcome is Outcome.COLD
+        assert not turns(house, speculative=True)
+        await door.ask(Pause(paused=False))
+
+
+async def test_a_newer_offer_replaces_the_guess_in_flight(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        await house.command(door, "collection")
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
+        house.modeld.release()
+        await house.until(door, warm)
+        first, second = turns(house, speculative=True)
+        assert first.suffix != second.suffix
+
+
+async def test_a_question_does_not_wait_for_the_guess(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        asking = asyncio.create_task(ask(house, door))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+        house.modeld.release()
+        assert (await asking)[0] == "Hello, world"
+
+
+async def test_a_failed_guess_is_counted_and_never_shown(house: House) -> None:
+    """S12"""
+    answers = house.modeld.script.answers
+    answers[Turn] = lambda turn: (
+        [Error(code="engine_failed", message="no")] if turn.speculative else [Done(reason=Reason.END)]
+    )
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: status.figures.get("guesses_failed", 0) > 0)
+        assert "failed" in status.reason
+        assert (await ask(house, door))[1].reason is Reason.END
+        await house.until(door, lambda status: status.state == "idle")
+        assert len(turns(house, speculative=True)) == 1
+
+
+async def test_a_file_that_changes_is_guessed_again_and_asked_as_it_is(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        source = house.workspace / "tests" / "test_prices.py"
+        source.write_text(source.read_text().replace("== 120", "== 121"))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
+        source.write_text(source.read_text().replace("== 121", "== 122"))
+        await ask(house, door)
+        assert "== 122" in turns(house, speculative=False)[0].suffix[0].content
+
+
+async def test_without_modeld_the_answer_says_how_to_start_it(house: House) -> None:
+    await house.modeld.die()
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: not status.modeld_reachable and bool(status.offers))
+        assert status.reason == "modeld does not answer"
+        with pytest.raises(WireError, match=r"no modeld answers at ipc://.*: start it with 'modeld serve'"):
+            await ask(house, door)
+
+
+async def test_a_modeld_that_comes_back_is_given_the_guess_again(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        await house.modeld.die()
+        assert not warm(await house.until(door, lambda status: not status.modeld_reachable))
+        await house.modeld.start()
+        await house.until(door, warm)
+        assert len(turns(house, speculative=True)) == 2
+
+
+async def test_a_modeld_that_is_lost_in_an_answer_is_said(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        house.modeld.script.die_after = 3
+        with pytest.raises(WireError) as caught:
+            await ask(house, door)
+        assert caught.value.retry
+
+
+@pytest.mark.parametrize("leave", [False, True])
+async def test_whoever_stops_asking_stops_the_model(house: House, leave: bool) -> None:
+    """S9: by a cancel, and by leaving."""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        house.modeld.script.held = True
+        async with house.connect() as other:
+            stream = other.start(Ask(cwd=str(house.workspace)))
+            await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+            if leave:
+                house.app.door._gone(next(iter(house.app.door._answers))[0])
+            else:
+                assert await stream.cancel()
+                assert (await stream.done()).reason is Reason.CANCELLED
+        await house.until(door, lambda status: status.state != "answering")
+        await house.modeld.wait_until(
+            lambda: not house.modeld._held or all(h.message.speculative for h in house.modeld._held)
+        )
+
+
+async def test_offers_belong_to_their_workspace(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        below: Offers = await door.ask(GetOffers(cwd=str(house.workspace / "tests")))
+        elsewhere: Offers = await door.ask(GetOffers(cwd="/"))
+        assert len(below.offers) == 4
+        assert below.offers[0].title == "explain why tests/test_prices.py::test_gross_adds_tax fails"
+        assert elsewhere.offers == ()
+        await ask(house, door, offer=below.offers[2].id)
+        assert "TestBasket::test_two_items" in turns(house, speculative=False)[0].suffix[0].content
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"cwd": "/"}, "no failed test is known in /: run the tests with 'intentd run"),
+        ({"offer": "nothing"}, "no failed test"),
+        ({"trigger": "moon"}, "there is no trigger 'moon'"),
+    ],
+)
+async def test_what_cannot_be_answered_is_said(house: House, change: dict[str, str], word: str) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        with pytest.raises(WireError, match=word):
+            await door.start(Ask(**{"cwd": str(house.workspace), **change})).done()
+
+
+async def test_an_end_without_a_start_is_refused(house: House) -> None:
+    async with house.connect() as door:
+        with pytest.raises(WireError, match="never announced"):
+            await door.ask(CommandFinished(run="x", exit=0, signal=None, output=b"", total=0))
+
+
+async def test_no_prompt_reaches_the_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        await ask(house, door)
+    assert "guess" in caplog.text
+    for word in ("gross", "odd - kind", "prices", "Hello"):
+        assert word not in caplog.text
+
+
+async def test_a_daemon_that_stops_ends_what_it_was_answering(house: House) -> None:
+    """S8"""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        house.modeld.script.held = True
+        stream = door.start(Ask(cwd=str(house.workspace)))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+        await house.app.door.close()
+        with pytest.raises(WireError, match="intentd is stopping"):
+            async with asyncio.timeout(PATIENCE_S):
+                await stream.done()

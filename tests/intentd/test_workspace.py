@@ -1,0 +1,62 @@
+"""I3 at the file system: nothing outside of the workspace, nothing refused, nothing through links."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from intentd.workspace import MAX_FILE_BYTES, Workspace, root_of
+
+
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "setup.cfg", "pytest.ini"])
+def test_the_root_is_the_nearest_directory_with_a_mark(tmp_path: Path, mark: str) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    (tmp_path / mark).touch()
+    assert root_of(str(below)) == str(tmp_path)
+    (tmp_path / "a" / mark).touch()
+    assert root_of(str(below)) == str(tmp_path / "a")
+
+
+def test_files_inside_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(b"x = '\xff'\r\n")
+    assert Workspace(tmp_path).read(str(tmp_path / "a.py")) == "x = '\N{REPLACEMENT CHARACTER}'\r\n"
+
+
+def test_nothing_else_is_read(tmp_path: Path) -> None:
+    """I3"""
+    root, outside = tmp_path / "root", tmp_path / "outside.py"
+    (root / ".git").mkdir(parents=True)
+    outside.write_text("secret")
+    (root / ".env").write_text("secret")
+    (root / ".git" / "config").write_text("secret")
+    (root / "link.py").symlink_to(outside)
+    (root / "env.py").symlink_to(root / ".env")
+    (root / "loop.py").symlink_to(root / "loop.py")
+    (root / "binary.py").write_bytes(b"\0")
+    os.mkfifo(root / "pipe.py")
+    with (root / "huge.py").open("wb") as huge:
+        huge.truncate(MAX_FILE_BYTES + 1)
+    workspace = Workspace(root)
+    names = [
+        ".env",
+        ".git/config",
+        "link.py",
+        "env.py",
+        "loop.py",
+        "binary.py",
+        "pipe.py",
+        "huge.py",
+        "missing.py",
+        ".",
+    ]
+    for path in [*(str(root / name) for name in names), str(outside), f"{root}/../outside.py", "/etc/passwd", "a\0b"]:
+        assert workspace.read(path) is None, path
+
+
+def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.py").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert Workspace(tmp_path / "real").read(str(tmp_path / "link" / "a.py")) == "x"
+    assert Workspace(tmp_path / "link").read(str(tmp_path / "link" / "a.py")) == "x"

@@ -1,0 +1,102 @@
+"""Messages in a byte stream, from both ends."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from modeld.engine import messages as engine_messages
+from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, codec, framed, read_frame
+from modeld.engine.messages import Begun, Encode, Quit, Ready, Run
+from modelwire.codec import Codec
+from modelwire.messages import ChatMessage, DecodeConfig, ModelDescription, Text
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(5)
+    channel = Channel(ours, 7)
+    yield channel, theirs
+    channel.close()
+    theirs.close()
+
+
+def _examples() -> list[object]:
+    description = ModelDescription(
+        name="m",
+        architecture="a",
+        quantisation="q",
+        fingerprint="f",
+        parameters=1,
+        vocabulary=2,
+        context_trained=3,
+        chat=True,
+        fim=False,
+    )
+    return [
+        Run(client="c", session="s", guess=True, base=b"\1\0\0\0", prompt=(Text(text="é", special=True),)),
+        Run(client="c", session="s", guess=False, decode=DecodeConfig(stop=("x",)), closed=(("c", "old"),)),
+        Encode(prompt=(ChatMessage(role="user", content="hi"),), complete=True),
+        Begun(ids=b"\0\0\0\0", reused=1),
+        Ready(
+            backend="fake",
+            profile="exact",
+            model=description,
+            capabilities={"fork": "cells", "rollback": True},
+            context=1,
+            cells=2,
+            load_ms=0.5,
+        ),
+        Quit(),
+    ]
+
+
+@pytest.mark.parametrize("message", _examples(), ids=lambda message: type(message).__name__)
+def test_a_message_comes_out_as_it_went_in(message: object, ends: tuple[Channel, socket.socket]) -> None:
+    channel, front = ends
+    front.sendall(framed(codec().encode("7", message)))
+    assert next(iter(channel)) == message
+
+
+async def test_the_front_reads_what_the_engine_sends(ends: tuple[Channel, socket.socket]) -> None:
+    channel, front = ends
+    reader, writer = await asyncio.open_connection(sock=front)
+    channel.send(Begun(ids=b"", reused=0))
+    data = await asyncio.wait_for(read_frame(reader), 5)
+    assert data is not None
+    envelope = codec().decode(data)
+    assert (envelope.op, envelope.message) == ("7", Begun(ids=b"", reused=0))
+    writer.close()
+
+
+@pytest.mark.parametrize("cut", [0, 2, 4, 6])
+async def test_a_stream_that_ends_early_ends_quietly_on_both_sides(
+    cut: int, ends: tuple[Channel, socket.socket]
+) -> None:
+    channel, front = ends
+    front.sendall(framed(codec().encode("7", Quit()))[:cut])
+    front.shutdown(socket.SHUT_WR)
+    assert list(channel) == []
+    reader = asyncio.StreamReader()
+    reader.feed_data(framed(b"12345678")[:cut])
+    reader.feed_eof()
+    assert await read_frame(reader) is None
+
+
+async def test_a_length_beyond_the_limit_is_not_waited_for(ends: tuple[Channel, socket.socket]) -> None:
+    head = (MAX_FRAME_BYTES + 1).to_bytes(4, "little")
+    channel, front = ends
+    front.sendall(head)
+    with pytest.raises(FrameFault, match="limit"):
+        next(iter(channel))
+    reader = asyncio.StreamReader()
+    reader.feed_data(head)
+    with pytest.raises(FrameFault, match="limit"):
+        await read_frame(reader)
+
+
+def test_every_kind_of_message_has_a_converter() -> None:
+    assert set(engine_messages.KINDS) >= {"run", "encode", "quit", "ready", "refused", "ended", "failed"}
+    assert isinstance(codec(), Codec)

@@ -1,0 +1,36 @@
+"""The byte that two processes share."""
+
+import ctypes
+import gc
+import os
+from pathlib import Path
+
+import pytest
+
+from modeld.engine.stop_flag import SharedStopFlag
+
+
+def test_what_the_front_sets_the_engine_sees_by_both_ways() -> None:
+    front = SharedStopFlag.create()
+    engine = SharedStopFlag(os.dup(front.descriptor))
+    c_string = ctypes.cast(engine.address, ctypes.c_char_p)
+    assert (engine.is_set(), c_string.value) == (False, b"")
+    front.set()
+    assert (engine.is_set(), c_string.value) == (True, b"\x01")
+    front.clear()
+    assert (engine.is_set(), c_string.value) == (False, b"")
+    front.close()
+    engine.close()
+
+
+def test_closing_leaves_no_descriptor_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gc.collect()
+    before = len(list(Path("/dev/fd").iterdir()))
+    flag = SharedStopFlag.create()
+    assert list(tmp_path.iterdir()) == []
+    flag.close()
+    flag.close()
+    assert len(list(Path("/dev/fd").iterdir())) == before
+    with pytest.raises(ValueError, match="closed"):
+        _ = flag.address

@@ -1,0 +1,187 @@
+"""The engine's loop in this process, with the fake backend: every message ends exactly once (S8)."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from modeld.backends.base import BackendError
+from modeld.engine.config import EngineConfig
+from modeld.engine.frames import Channel, codec, framed
+from modeld.engine.messages import Encode, Encoded, Ended, Failed, FromEngine, Quit, Ready, Refused, Run
+from modeld.engine.stop_flag import SharedStopFlag
+from modeld.engine.worker import serve
+from modeld.slot import Slot
+from modelwire.messages import DecodeConfig, Outcome, Text
+
+
+class Front:
+    """The other end of the channel, blocking."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._answers = iter(Channel(connection, 1))
+
+    def send(self, message: object) -> None:
+        self._connection.sendall(framed(codec().encode("1", message)))
+
+    def next(self) -> FromEngine:
+        message: Any = next(self._answers)
+        return message  # type: ignore[no-any-return]
+
+    def ask(self, message: object) -> list[FromEngine]:
+        """All answers, the last one is the end."""
+        self.send(message)
+        answers = [self.next()]
+        while not isinstance(answers[-1], Ended | Failed | Encoded):
+            answers.append(self.next())
+        return answers
+
+
+@pytest.fixture
+def engine() -> Iterator[Callable[..., Front]]:
+    closers: list[Callable[[], None]] = []
+
+    def start(**script: object) -> Front:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(10)
+        flag = SharedStopFlag.create()
+        channel = Channel(theirs, 1)
+        config = EngineConfig(backend="fake", fake=json.dumps(script))
+        thread = threading.Thread(target=serve, args=(channel, config, flag))
+        thread.start()
+
+        def close() -> None:
+            ours.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+            assert not thread.is_alive()
+            channel.close()
+            ours.close()
+            flag.close()
+
+        closers.append(close)
+        return Front(ours)
+
+    yield start
+    for close in closers:
+        close()
+
+
+def _run(text: str = "hello", **options: Any) -> Run:
+    return Run(client="c", session="s", guess=False, prompt=(Text(text=text),), **options)
+
+
+def test_it_says_ready_then_serves(engine: Callable[..., Front]) -> None:
+    front = engine()
+    assert isinstance(front.next(), Ready)
+    answers = front.ask(_run(decode=DecodeConfig(max_tokens=3)))
+    assert isinstance(answers[-1], Ended)
+    assert answers[-1].usage.generated == 3
+    assert isinstance(front.ask(Encode(prompt=(Text(text="abc"),)))[-1], Encoded)
+
+
+def test_what_cannot_be_loaded_is_refused(engine: Callable[..., Front]) -> None:
+    refused = engine(load_error="no such model; get one").next()
+    assert refused == Refused(message="no such model; get one")
+
+
+def test_a_wrong_script_is_refused(engine: Callable[..., Front]) -> None:
+    refused = engine(no_such_option=1).next()
+    assert isinstance(refused, Refused)
+    assert "no_such_option" in refused.message
+
+
+def test_quit_ends_it(engine: Callable[..., Front]) -> None:
+    front = engine()
+    assert isinstance(front.next(), Ready)
+    front.send(Quit())
+
+
+def test_a_failure_of_the_library_ends_the_run_and_the_next_one_works(engine: Callable[..., Front]) -> None:
+    front = engine(faults={"1": "fail"})
+    front.next()
+    failed = front.ask(_run())[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.retry) == ("engine_failed", True)
+    assert isinstance(front.ask(_run())[-1], Ended)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(RuntimeError("about some prompt"), "internal"), (BackendError("about it"), "engine_failed")]
+)
+def test_an_exception_of_the_slot_ends_the_run_forgets_all_and_the_next_one_works(
+    engine: Callable[..., Front],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: Exception,
+    code: str,
+) -> None:
+    """S8; and the log tells where, never what the exception quotes."""
+    front = engine()
+    front.next()
+    front.ask(_run())
+    with monkeypatch.context() as broken:
+
+        def fails(*_: object) -> None:
+            raise fault
+
+        broken.setattr(Slot, "run", fails)
+        failed = front.ask(_run())[-1]
+    assert isinstance(failed, Failed)
+    assert failed.code == code
+    assert "prompt" not in failed.message
+    assert type(fault).__name__ in caplog.text
+    assert "about" not in caplog.text
+    ended = front.ask(_run())[-1]
+    assert isinstance(ended, Ended)
+    assert ended.usage.outcome is Outcome.COLD
+
+
+def test_a_run_that_ended_and_then_raised_is_not_ended_twice(
+    engine: Callable[..., Front], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8."""
+    front = engine()
+    front.next()
+    run = Slot.run
+
+    def ends_then_fails(slot: Slot, request: Run, emit: Callable[[FromEngine], None]) -> None:
+        run(slot, request, emit)
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Slot, "run", ends_then_fails)
+        assert isinstance(front.ask(_run())[-1], Ended)
+        answers = front.ask(_run())
+    assert not any(isinstance(answer, Failed) for answer in answers)
+
+
+def test_an_exception_while_encoding_ends_the_question(
+    engine: Callable[..., Front], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = engine()
+    front.next()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Slot, "encode", fails)
+    assert isinstance(front.ask(Encode(prompt=(Text(text="abc"),)))[-1], Failed)
+
+
+def test_a_message_that_is_not_for_an_engine_fails_and_harms_nothing(engine: Callable[..., Front]) -> None:
+    front = engine()
+    front.next()
+    assert isinstance(front.ask(Refused(message="what?"))[-1], Failed)
+    assert isinstance(front.ask(_run())[-1], Ended)
+
+
+def test_the_child_is_told_what_it_needs_and_no_more() -> None:
+    """The command line of a process can be read by others: it holds settings only."""
+    assert set(json.loads(EngineConfig().to_json())) == {
+        *("backend", "model", "profile", "context", "threads", "sequences", "extra_cells", "chunk", "fake"),
+        "log_level",
+    }

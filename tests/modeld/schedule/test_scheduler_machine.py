@@ -1,0 +1,215 @@
+"""The scheduler against a model of the engine, under every order of events that hypothesis finds."""
+
+import os
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from modeld.schedule import ScheduleLimits, Scheduler
+from modeld.schedule.messages import (
+    Accept,
+    CancelAsked,
+    ClientGone,
+    Command,
+    End,
+    EngineEnded,
+    EngineLost,
+    EngineProduced,
+    EngineReady,
+    Event,
+    Fail,
+    Kind,
+    Op,
+    OpKey,
+    ShutdownAsked,
+    Start,
+    Stop,
+    Submitted,
+    Tick,
+)
+from modelwire.errors import ErrorCode
+from modelwire.messages import Reason
+
+LIMITS = ScheduleLimits(queue=4, losses=3, history=8)
+CLIENTS = st.sampled_from(["ann", "bob"])
+# Thorough where asked for: 200 runs of 100 steps.
+LONG = os.environ.get("GUESSAHEAD_LONG") == "1"
+
+
+class EngineModel:
+    """What the engine and the clients see: it believes nothing that the commands do not say."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.running: OpKey | None = None
+        self.stop_set = False
+        self.produced = False
+        self.live: dict[OpKey, Op] = {}
+        self.starts: dict[OpKey, int] = {}
+        self.order: list[OpKey] = []  # accepted real operations that have not started
+
+    def obey(self, commands: list[Command], submitted: Op | None) -> None:
+        for command in commands:
+            match command:
+                case Accept():
+                    self._accept(command.key, submitted)
+                case Start():
+                    self._start(command)
+                case Stop():
+                    assert command.key == self.running, "a stop for an operation that does not run"
+                    assert not self.stop_set, "a second stop"
+                    self.stop_set = True
+                case End() | Fail():
+                    self._end(command, submitted)
+
+    def _accept(self, key: OpKey, submitted: Op | None) -> None:
+        assert submitted is not None
+        assert submitted.key == key
+        assert key not in self.live
+        self.live[key] = submitted
+        self.starts[key] = 0
+        if submitted.kind is Kind.REAL:
+            self.order.append(key)
+
+    def _start(self, command: Start) -> None:
+        assert self.ready, "a start without an engine"
+        assert self.running is None, "two operations run"
+        op = self.live[command.key]
+        assert command.again == (self.starts[command.key] == 1)
+        assert self.starts[command.key] < 2
+        if op.kind is Kind.REAL and not command.again:
+            assert command.key == self.order.pop(0), "not first come, first served"
+        assert op.kind is Kind.REAL or not self.order, "something started before a real operation"
+        self.starts[command.key] += 1
+        self.running = command.key
+        self.stop_set = self.produced = False
+
+    def _end(self, command: End | Fail, submitted: Op | None) -> None:
+        key = command.key
+        if isinstance(command, Fail) and command.code is ErrorCode.DUPLICATE_OP:
+            assert submitted is not None
+            assert key in self.live
+            return
+        if key not in self.live:
+            assert isinstance(command, Fail), "an operation ended twice"
+            assert submitted is not None
+            assert submitted.key == key
+            return
+        assert key != self.running, "an operation ended before the engine confirmed it"
+        if isinstance(command, End) and command.reason is Reason.PREEMPTED:
+            assert self.live[key].kind is not Kind.REAL
+        del self.live[key]
+        if key in self.order:
+            self.order.remove(key)
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = Scheduler(LIMITS)
+        self.engine = EngineModel()
+        self.now = 0.0
+        self.names = 0
+        self.log: list[tuple[Event, float, list[Command]]] = []
+
+    def tell(self, event: Event, submitted: Op | None = None) -> None:
+        commands = self.scheduler.handle(event, self.now)
+        self.log.append((event, self.now, list(commands)))
+        self.engine.obey(commands, submitted)
+
+    @rule(
+        client=CLIENTS,
+        kind=st.sampled_from([Kind.REAL, Kind.REAL, Kind.GUESS, Kind.GUESS, Kind.HOUSE]),
+        lane=st.sampled_from([None, "x", "y"]),
+        digest=st.sampled_from([b"1", b"2"]),
+        wait=st.sampled_from([None, None, None, 0.0, 1.0, 5.0]),
+    )
+    def submit(self, client: str, kind: Kind, lane: str | None, digest: bytes, wait: float | None) -> None:
+        self.names += 1
+        deadline = None if wait is None else self.now + wait
+        key = OpKey(client, str(self.names))
+        op = Op(key=key, kind=kind, digest=digest, lane=lane if kind is not Kind.HOUSE else None, deadline=deadline)
+        self.tell(Submitted(op), op)
+
+    @precondition(lambda self: self.engine.live)
+    @rule(data=st.data())
+    def submit_with_a_live_id(self, data: st.DataObject) -> None:
+        op = self.engine.live[data.draw(st.sampled_from(sorted(self.engine.live, key=str)))]
+        self.tell(Submitted(op), op)
+
+    @rule(client=CLIENTS, back=st.integers(0, 6))
+    def cancel(self, client: str, back: int) -> None:
+        self.tell(CancelAsked(OpKey(client, str(self.names - back))))
+
+    @rule(client=CLIENTS)
+    def leave(self, client: str) -> None:
+        self.tell(ClientGone(client))
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 4.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.tell(Tick())
+
+    @precondition(lambda self: not self.engine.ready)
+    @rule()
+    def engine_ready(self) -> None:
+        self.engine.ready = True
+        self.tell(EngineReady())
+
+    @precondition(lambda self: self.engine.running)
+    @rule()
+    def engine_produces(self) -> None:
+        assert self.engine.running
+        self.engine.produced = True
+        self.tell(EngineProduced(self.engine.running))
+
+    @precondition(lambda self: self.engine.running)
+    @rule(natural=st.booleans())
+    def engine_ends(self, natural: bool) -> None:
+        key, stopped = self.engine.running, self.engine.stop_set and not natural
+        assert key
+        self.engine.running = None
+        self.tell(EngineEnded(key, stopped))
+
+    @rule(lost=st.sampled_from([True, False, False, False]))
+    def engine_lost(self, lost: bool) -> None:
+        if lost:
+            self.engine.ready = False
+            again = self.engine.running, self.engine.produced
+            self.engine.running = None
+            self.tell(EngineLost())
+            assert not (again[1] and again[0] in self.engine.live), "an operation that sent a token waits to run again"
+
+    @rule(stop=st.sampled_from([True, *[False] * 15]))
+    def shutdown(self, stop: bool) -> None:
+        if stop:
+            self.tell(ShutdownAsked())
+
+    @invariant()
+    def both_agree(self) -> None:
+        self.scheduler.check()
+        assert (self.scheduler.running.key if self.scheduler.running else None) == self.engine.running
+        assert all(self.scheduler.is_live(key) for key in self.engine.live)
+        deadline = self.scheduler.next_deadline()
+        assert deadline is None or deadline > self.now
+
+    def teardown(self) -> None:
+        """With nothing but endings of the engine, every operation ends (S8); the same events give the same commands."""
+        if not self.engine.ready:
+            self.engine_ready()
+        bound = len(self.engine.live)
+        for _ in range(bound):
+            if self.engine.running:
+                self.engine_ends(natural=False)
+        assert not self.engine.live, "starved"
+        assert self.scheduler.waiting == 0
+        twin = Scheduler(LIMITS)
+        assert [twin.handle(event, now) for event, now, _ in self.log] == [commands for *_, commands in self.log]
+
+
+TestScheduler: Any = SchedulerMachine.TestCase
+TestScheduler.settings = settings(
+    max_examples=200 if LONG else 60, stateful_step_count=100 if LONG else 40, deadline=None
+)

@@ -1,0 +1,47 @@
+"""What the daemon does with faults of its own; the rest of its life needs real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from modeld.app import App, CannotServe
+from modeld.config import Settings
+from modeld.engine.messages import EngineGone, Ready, Refused
+from modeld.testing import EngineTwin
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def app(tmp_path: Path, lines: list[str]) -> App:
+    return App(Settings(socket=f"ipc://{tmp_path}/modeld.sock", backend="fake"), announce=lines.append)
+
+
+async def test_a_model_is_announced_once_and_not_after_a_restart(app: App, lines: list[str]) -> None:
+    ready: Ready = EngineTwin().ready()
+    for message in (ready, EngineGone(epoch=1, reason="exited"), ready):
+        app._engine_said(message)
+    [line] = lines
+    assert line.startswith("modeld: serving twin (Q4_0, exact) on ipc:///")
+
+
+async def test_a_model_that_is_refused_ends_the_daemon(app: App) -> None:
+    app._engine_said(Refused(message="not a GGUF file"))
+    assert app._stop.is_set()
+    assert str(app._fault) == "not a GGUF file"
+
+
+async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
+    app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(app._driver, "engine_said", fail)
+    app._engine_said(EngineTwin().ready())
+    assert isinstance(app._fault, CannotServe)
+    assert "ValueError" in str(app._fault)
+    assert "a bug" in caplog.text

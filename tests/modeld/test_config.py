@@ -1,0 +1,66 @@
+"""Where settings come from, and what is said of wrong ones."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modeld.config import ConfigError, Settings, load
+
+
+def settings(tmp_path: Path, toml: str = "", **flags: Any) -> Settings:
+    file = tmp_path / "modeld.toml"
+    file.write_text(toml)
+    environment = {name: flags.pop(name) for name in list(flags) if name.isupper()}
+    return load(flags, environment=environment, file=file)
+
+
+def test_a_flag_wins_over_a_variable_over_the_file_over_the_default(tmp_path: Path) -> None:
+    toml = "queue = 3\nsessions = 3\nprofile = 'fast'"
+    found = settings(tmp_path, toml, queue="1", MODELD_QUEUE="2", MODELD_SESSIONS="2")
+    assert (found.queue, found.sessions, found.profile, found.backend) == (1, 2, "fast", "llamacpp")
+
+
+def test_a_missing_file_is_no_fault(tmp_path: Path) -> None:
+    assert load({}, environment={}, file=tmp_path / "missing.toml") == Settings()
+
+
+@pytest.mark.parametrize(
+    ("toml", "given", "says"),
+    [
+        ("", {"context": "12"}, "context is '12' in --context; it must be a whole number from 256 up"),
+        ("", {"MODELD_CONTEXT": "much"}, "context is 'much' in MODELD_CONTEXT; it must be a whole number"),
+        ("", {"extra_cells": "-1"}, "extra_cells is '-1' in --extra-cells"),
+        ("profile = 'best'", {}, "modeld.toml; it must be one of exact, fast"),
+        ("threads = true", {}, "threads is True in "),
+        ("queue = 1.5", {}, "queue is 1.5 in "),
+        ("model = 3", {}, "it must be the path of a GGUF file"),
+        ("contxt = 4096", {}, "contxt in {file} is no option; the options are socket, model, backend"),
+        ("contxt", {}, "{file} cannot be read"),
+    ],
+)
+def test_a_wrong_option_is_said_in_one_line_with_its_place_and_what_it_may_be(
+    tmp_path: Path, toml: str, given: dict[str, str], says: str
+) -> None:
+    with pytest.raises(ConfigError) as fault:
+        settings(tmp_path, toml, **given)
+    assert says.format(file=tmp_path / "modeld.toml") in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+def test_the_engine_gets_what_was_said_and_its_own_defaults_for_the_rest(tmp_path: Path) -> None:
+    engine = settings(tmp_path, context="1024", model="a.gguf").engine()
+    assert (engine.context, engine.model, engine.chunk) == (1024, "a.gguf", 512)
+
+
+def test_the_socket_is_where_it_was_said_or_in_the_runtime_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("GUESSAHEAD_MODELD", raising=False)
+    assert settings(tmp_path).endpoint() == f"ipc://{tmp_path}/modeld.sock"
+    assert settings(tmp_path, GUESSAHEAD_MODELD="ipc:///x/y").endpoint() == "ipc:///x/y"
+    tmp_path.chmod(0o755)
+    with pytest.raises(ConfigError, match="chmod 700"):
+        settings(tmp_path).endpoint()

@@ -1,0 +1,64 @@
+"""What is counted, and which guesses have paid."""
+
+from modeld.figures import Figures
+from modeld.testing import as_ids
+from modelwire.messages import Outcome, Reason, Usage
+
+
+def guess(figures: Figures, content: str, seconds: float, client: str = "ann") -> None:
+    figures.guess_ended(client, as_ids(content), seconds, Usage(prefilled=len(content)), Reason.PREFILLED)
+
+
+def reuse(figures: Figures, content: str, client: str = "ann") -> None:
+    figures.real_ended(client, as_ids(content), Usage(guessed=3, outcome=Outcome.PARTIAL))
+
+
+def test_a_guess_pays_when_it_is_reused_and_so_do_those_it_grew_from() -> None:
+    figures = Figures()
+    guess(figures, "abc", 1.0)
+    guess(figures, "abcdef", 2.0)
+    guess(figures, "abcxyz", 4.0)
+    reuse(figures, "abcdefg")
+    assert figures.wasted_s == 4.0
+    assert figures.guesses_adopted == 1
+
+
+def test_a_guess_that_was_reused_in_part_has_paid() -> None:
+    figures = Figures()
+    guess(figures, "abcxyz", 4.0)
+    reuse(figures, "abcd")
+    assert figures.wasted_s == 0.0
+
+
+def test_a_guess_pays_once() -> None:
+    figures = Figures()
+    guess(figures, "abc", 1.0)
+    reuse(figures, "abc")
+    reuse(figures, "abc")
+    assert (figures.wasted_s, figures.guesses_adopted) == (0.0, 1)
+
+
+def test_a_guess_pays_only_for_its_own_client() -> None:
+    """S11."""
+    figures = Figures()
+    guess(figures, "abc", 1.0)
+    reuse(figures, "abc", "bob")
+    assert figures.wasted_s == 1.0
+
+
+def test_what_a_lost_engine_held_stays_wasted() -> None:
+    figures = Figures()
+    guess(figures, "abc", 1.0)
+    figures.engine_lost()
+    reuse(figures, "abc")
+    assert figures.wasted_s == 1.0
+
+
+def test_old_guesses_are_forgotten_and_stay_wasted() -> None:
+    figures = Figures()
+    for number in range(100):
+        guess(figures, f"{number:03}", 1.0)
+    reuse(figures, "000")
+    assert figures.wasted_s == 99.0
+    reuse(figures, "000abc")
+    assert len(figures._unpaid) <= 64

@@ -1,0 +1,41 @@
+"""How a status and a description look in a terminal."""
+
+from modeld.report import description_table, status_table
+from modeld.testing import MODEL
+from modelwire.messages import Description, Exactness, Limits, Status
+
+
+def test_a_status_is_a_table_of_its_figures() -> None:
+    figures = {"operations_total": 1234.0, "wasted_s": 1.25}
+    status = Status(state="idle", instance="a" * 32, model="twin", engine_pid=7, uptime_s=3725.0, figures=figures)
+    assert status_table(status).splitlines() == [
+        "state             idle",
+        "model             twin",
+        "engine            pid 7",
+        "uptime            1 h 2 min",
+        "instance          aaaaaaaaaaaa",
+        "operations total  1,234",
+        "wasted            1.2 s",
+    ]
+
+
+def test_a_status_without_a_model_says_so() -> None:
+    status = Status(state="loading", instance="a", model="", engine_pid=0, uptime_s=61.0, figures={})
+    assert "(not loaded)" in status_table(status)
+    assert "1 min 1 s" in status_table(status)
+
+
+def test_a_description_says_what_the_model_can_do() -> None:
+    description = Description(
+        backend="twin",
+        profile="exact",
+        model=MODEL,
+        capabilities={"fork": "cells", "rollback": True, "logits": False},
+        exactness=Exactness(),
+        limits=Limits(message_bytes=1000, context=4096, sessions=64, queue=8, silence_ms=6000),
+    )
+    rows = dict(line.split("  ", 1) for line in description_table(description).splitlines())
+    found = {name.strip(): value.strip() for name, value in rows.items()}
+    assert found["model"] == "twin (none, Q4_0)"
+    assert (found["templates"], found["fork"], found["rollback"], found["logits"]) == ("chat", "cells", "yes", "no")
+    assert (found["context"], found["exactness"]) == ("4,096 tokens (trained for 4,096)", "untested")

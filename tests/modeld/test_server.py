@@ -1,0 +1,172 @@
+"""The translation between envelopes and the driver, with a door and an engine in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from modeld.about import BEAT_MS, SILENCE_MS, About
+from modeld.driver import Driver
+from modeld.server import Server
+from modeld.testing import EngineTwin
+from modelwire.codec import Envelope
+from modelwire.messages import (
+    Acknowledged,
+    Beat,
+    Cancel,
+    Close,
+    Describe,
+    Description,
+    Done,
+    Error,
+    GetStatus,
+    Hello,
+    Reason,
+    Status,
+    Text,
+    Turn,
+    Welcome,
+)
+
+
+@define(eq=False)
+class DoorTwin:
+    """What `Router` is to the server."""
+
+    sent: list[tuple[str, str, Any]] = field(factory=list)
+    silent_clients: list[str] = field(factory=list)
+    arriving: "asyncio.Queue[tuple[str, Envelope] | None]" = field(factory=asyncio.Queue)
+
+    async def incoming(self) -> AsyncIterator[tuple[str, Envelope]]:
+        while (arrived := await self.arriving.get()) is not None:
+            yield arrived
+
+    def send(self, client: str, op: str, message: Any) -> None:
+        self.sent.append((client, op, message))
+
+    def silent(self, now: float, after_ms: float) -> list[str]:
+        assert after_ms == SILENCE_MS
+        return self.silent_clients
+
+
+@define(eq=False)
+class House:
+    door: DoorTwin = field(factory=DoorTwin)
+    engine: EngineTwin = field(factory=EngineTwin)
+    now: float = 100.0
+    driver: Driver = field(init=False)
+    server: Server = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        about = About(message_bytes=1000, sessions=64, queue=8, started=90.0, instance="me")
+        self.driver = Driver(self.engine, self.door.send)
+        self.server = Server(self.door, self.driver, about, clock=lambda: self.now, engine_pid=lambda: 7)
+
+    def load(self) -> None:
+        self.driver.engine_said(self.engine.ready(), self.now)
+
+    def ask(self, op: str, message: Any) -> list[Any]:
+        """The replies that came at once."""
+        before = len(self.door.sent)
+        self.server.handle("ann", Envelope(op, message))
+        return [reply for _, to, reply in self.door.sent[before:] if to == op]
+
+
+@pytest.fixture
+def house() -> House:
+    house = House()
+    house.load()
+    return house
+
+
+def turn(**fields: Any) -> Turn:
+    return Turn(session="s", prefix=(Text(text="abc"),), **fields)
+
+
+def test_hello_is_answered_with_the_instance_and_the_beat() -> None:
+    [welcome] = House().ask("1", Hello())
+    assert isinstance(welcome, Welcome)
+    assert (welcome.instance, welcome.server, welcome.beat_ms) == ("me", "modeld", BEAT_MS)
+
+
+def test_a_model_that_is_not_loaded_is_described_by_an_error_that_a_retry_helps() -> None:
+    house = House()
+    [error] = house.ask("1", Describe())
+    assert isinstance(error, Error)
+    assert (error.code, error.retry) == ("not_ready", True)
+    house.load()
+    [description] = house.ask("2", Describe())
+    assert isinstance(description, Description)
+    assert (description.model.name, description.limits.context, description.limits.queue) == ("twin", 4096, 8)
+
+
+def test_status_is_answered_in_every_state(house: House) -> None:
+    house.ask("1", turn())
+    [status] = house.ask("2", GetStatus())
+    assert isinstance(status, Status)
+    assert (status.state, status.engine_pid, status.uptime_s, status.model) == ("busy", 7, 10.0, "twin")
+    assert status.figures["operations_total"] == 1
+
+
+def test_a_beat_is_not_answered(house: House) -> None:
+    assert house.ask("1", Beat()) == []
+
+
+def test_a_question_with_the_id_of_a_live_operation_does_not_end_it(house: House) -> None:
+    """S8."""
+    house.ask("1", turn())
+    assert house.ask("1", GetStatus()) == []
+    assert house.door.sent[-1][1] == "?"
+    assert house.driver.live == 1
+
+
+def test_cancel_and_close_reach_the_driver(house: House) -> None:
+    house.ask("1", turn())
+    house.ask("2", turn())
+    assert house.ask("3", Cancel(target="2")) == [Acknowledged(found=True)]
+    assert house.ask("4", Close()) == []
+    assert house.engine.stop_set
+
+
+def test_a_fault_of_ours_is_answered_and_the_others_go_on(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    house.driver.submit = None  # type: ignore[assignment,method-assign]
+    [error] = house.ask("1", turn())
+    assert isinstance(error, Error)
+    assert error.code == "internal"
+    assert "could not be handled" in caplog.text
+    assert "abc" not in caplog.text
+    assert isinstance(house.ask("2", Hello())[0], Welcome)
+
+
+def test_a_silent_client_loses_its_operations_and_an_idle_one_nothing(house: House) -> None:
+    """S8."""
+    house.ask("1", turn())
+    house.ask("2", turn())
+    house.door.silent_clients = ["ann", "idle"]
+    house.server.pass_time(house.now)
+    assert house.door.sent[-1][1:] == ("2", house.door.sent[-1][2])
+    assert isinstance(house.door.sent[-1][2], Done)
+    assert house.engine.stop_set
+
+
+async def test_requests_are_served_until_the_door_closes(house: House) -> None:
+    house.door.arriving.put_nowait(("ann", Envelope("1", Hello())))
+    house.door.arriving.put_nowait(None)
+    await asyncio.wait_for(house.server.serve(), 10)
+    assert isinstance(house.door.sent[0][2], Welcome)
+
+
+async def test_a_deadline_passes_without_any_request(house: House) -> None:
+    house.ask("1", turn())
+    task = asyncio.create_task(house.server.keep_time())
+    await asyncio.sleep(0)
+    house.ask("2", turn(deadline_ms=0))
+    house.ask("3", turn(deadline_ms=1))
+    house.now += 1
+    for _ in range(100):
+        await asyncio.sleep(0)
+    task.cancel()
+    ended = {op: message.reason for _, op, message in house.door.sent if isinstance(message, Done)}
+    assert ended == {"2": Reason.EXPIRED, "3": Reason.EXPIRED}

@@ -1,0 +1,237 @@
+"""Bytes to messages and back: exact for what is valid, one kind of fault for everything else."""
+
+import contextlib
+import json
+import math
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from modelwire.codec import Codec, DecodeFault
+from modelwire.errors import ErrorCode, WireError
+from modelwire.messages import KINDS, ChatMessage, Hello, Text, TokenIds, Tokenize, Tokens, Turn
+from modelwire.protocol import MODELD
+
+CODEC = MODELD.codec()
+GOLDEN: dict[str, str] = json.loads((Path(__file__).parent / "golden_v1.json").read_text())
+TURN: dict[str, Any] = {"v": 1, "op": "7", "kind": "turn", "session": "s", "prefix": [{"text": "a"}]}
+
+
+def fault_of(fields: Any) -> DecodeFault:
+    with pytest.raises(DecodeFault) as caught:
+        CODEC.decode(fields if isinstance(fields, bytes) else msgpack.packb(fields))
+    return caught.value
+
+
+def decode(**fields: Any) -> Any:
+    return CODEC.decode(msgpack.packb({**TURN, **fields})).message
+
+
+def test_every_kind_has_golden_bytes() -> None:
+    assert GOLDEN.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bytes_of_version_1_are_what_they_always_were(kind: str) -> None:
+    data = bytes.fromhex(GOLDEN[kind])
+    envelope = CODEC.decode(data)
+    assert type(envelope.message) is KINDS[kind]
+    assert CODEC.encode(envelope.op, envelope.message) == data
+
+
+def test_unknown_fields_are_ignored_on_every_level() -> None:
+    assert decode(later=1, decode={"later": [1]}, prefix=[{"text": "a", "later": {}}]) == decode()
+
+
+def test_fields_with_defaults_may_be_left_out() -> None:
+    assert decode() == Turn(session="s", prefix=(Text(text="a"),))
+    assert decode(prefix=[{"role": "user", "content": "q"}]).prefix == (ChatMessage(role="user", content="q"),)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"session": 1},
+        {"session": None},
+        {"session": b"s"},
+        {"speculative": 1},
+        {"deadline_ms": True},
+        {"deadline_ms": 1.0},
+        {"deadline_ms": 2**63},
+        {"deadline_ms": "1"},
+        {"lane": 3},
+        {"prefix": None},
+        {"prefix": "abc"},
+        {"prefix": {"text": "a"}},
+        {"prefix": ["a"]},
+        {"prefix": [{}]},
+        {"prefix": [{"text": "a", "role": "user", "content": "b"}]},
+        {"prefix": [{"role": "user"}]},
+        {"prefix": [{"role": "tool", "content": "b"}]},
+        {"prefix": [{"role": ["user"], "content": "b"}]},
+        {"prefix": [{"text": "a", "special": 0}]},
+        {"decode": []},
+        {"decode": None},
+        {"decode": {"stop": "abc"}},
+        {"decode": {"stop": [1]}},
+        {"decode": {"max_tokens": True}},
+        {"decode": {"temperature": math.nan}},
+        {"decode": {"temperature": math.inf}},
+        {"decode": {"temperature": "0"}},
+        {"decode": {"top_p": False}},
+    ],
+)
+def test_a_value_that_does_not_fit_is_malformed_and_names_its_operation(wrong: dict[str, Any]) -> None:
+    fault = fault_of({**TURN, **wrong})
+    assert fault.code == ErrorCode.MALFORMED
+    assert fault.op == "7"
+    assert next(iter(wrong)) in fault.message
+
+
+@pytest.mark.parametrize("reason", ["elsewhere", 3, ["end"], None])
+def test_an_unknown_reason_is_malformed(reason: Any) -> None:
+    assert fault_of({"v": 1, "op": "1", "kind": "done", "reason": reason}).code == ErrorCode.MALFORMED
+
+
+@pytest.mark.parametrize("ids", [[-1], [2**31], [True], [1.0], "ab", {"0": 1}, [[1]]])
+def test_ids_are_a_list_of_integers_that_a_vocabulary_can_have(ids: Any) -> None:
+    assert fault_of({"v": 1, "op": "1", "kind": "ids", "ids": ids}).code == ErrorCode.MALFORMED
+
+
+def test_a_number_may_be_sent_as_an_integer() -> None:
+    temperature = decode(decode={"temperature": 1}).decode.temperature
+    assert type(temperature) is float
+
+
+@pytest.mark.parametrize("op", [None, "", "x" * 65, 5, b"1", ["1"]])
+def test_an_op_id_is_a_short_text(op: Any) -> None:
+    fault = fault_of({**TURN, "op": op})
+    assert (fault.code, fault.op) == (ErrorCode.MALFORMED, "")
+
+
+@pytest.mark.parametrize("version", [None, 0, 2, "1", True, 1.0, [[[]]]])
+def test_another_version_is_refused_by_name(version: Any) -> None:
+    assert fault_of({**TURN, "v": version}).code == ErrorCode.WRONG_VERSION
+
+
+@pytest.mark.parametrize("kind", [None, "", "no_such", 1, ["turn"], {"a": 1}])
+def test_an_unknown_kind_is_an_error(kind: Any) -> None:
+    assert fault_of({**TURN, "kind": kind}).code == ErrorCode.UNKNOWN_KIND
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x81", b"\x93\x01\x02\x03", b"\xff", b"\xa1\xff", b"\x80\x80"])
+def test_what_is_no_map_of_msgpack_is_malformed(data: bytes) -> None:
+    assert fault_of(data).code == ErrorCode.MALFORMED
+
+
+def test_a_key_that_comes_twice_is_malformed_on_every_level() -> None:
+    twice = b"\x82\xa1a\x01\xa1a\x02"
+    assert fault_of(twice).code == ErrorCode.MALFORMED
+    assert fault_of(b"\x81\xa1b" + twice).code == ErrorCode.MALFORMED
+
+
+def test_a_fault_never_quotes_what_a_prompt_says() -> None:
+    secret = "SECRET"
+    for wrong in (
+        {"prefix": [{"role": secret, "content": secret}]},
+        {"prefix": [secret]},
+        {"prefix": [{"text": secret, "special": secret}]},
+        {"session": [secret]},
+        {"decode": {"seed": secret}},
+    ):
+        assert secret not in fault_of({**TURN, **wrong}).message
+    with pytest.raises(WireError) as caught:
+        CODEC.encode("1", Tokenize(prompt=(Text(text=f"{secret}\ud800"),)))
+    assert secret not in caught.value.message
+
+
+def test_text_that_is_not_unicode_cannot_be_sent_and_the_codec_still_works_after_it() -> None:
+    with pytest.raises(WireError, match="not valid Unicode"):
+        CODEC.encode("1", Hello(client="\udcff"))
+    assert CODEC.decode(CODEC.encode("1", Hello(client="é"))).message == Hello(client="é")
+
+
+def test_the_size_limit_holds_in_both_directions() -> None:
+    small = Codec(KINDS, max_bytes=100)
+    with pytest.raises(WireError) as caught:
+        small.encode("1", Tokens(text="x" * 100))
+    assert caught.value.code == ErrorCode.TOO_LARGE
+    with pytest.raises(DecodeFault) as refused:
+        small.decode(b"\x00" * 101)
+    assert refused.value.code == ErrorCode.TOO_LARGE
+
+
+def test_a_long_list_of_ids_is_the_same_after_the_wire() -> None:
+    ids = tuple(range(100_000))
+    assert CODEC.decode(CODEC.encode("1", TokenIds(ids=ids))).message.ids == ids
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xdd\xff\xff\xff\xff",  # a list, a map, a text and bytes of four thousand millions
+        b"\xdf\xff\xff\xff\xff",
+        b"\xdb\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\x91" * 5_000,
+        b"\x81\xa1a" * 5_000,
+        b"\x83\xa2op\xa11\xa1v" + b"\x91" * 900 + b"\x01\xa4kind\xa1a",
+        b"\x83\xa1v\x01\xa2op\xa11\xa4kind" + b"\x91" * 900 + b"\x01",
+        b"\xdc\x13\x88" * 5_000,
+    ],
+)
+def test_announced_lengths_and_depth_cost_neither_memory_nor_another_exception(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        fault_of(data)
+        assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def decodes_or_faults(data: bytes) -> None:
+    with contextlib.suppress(DecodeFault):
+        CODEC.decode(data)
+
+
+@given(st.binary(max_size=200))
+@example(b"\x81\xa2op\xa11")
+def test_arbitrary_bytes_decode_or_are_a_fault(data: bytes) -> None:
+    decodes_or_faults(data)
+
+
+@given(st.sampled_from(sorted(GOLDEN)), st.data())
+@settings(max_examples=300)
+def test_damaged_messages_decode_or_are_a_fault(kind: str, data: st.DataObject) -> None:
+    damaged = bytearray.fromhex(GOLDEN[kind])
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+        if not damaged:
+            break
+    decodes_or_faults(bytes(damaged))
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.binary(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(sorted(GOLDEN)), st.data())
+@settings(max_examples=300)
+def test_any_value_in_any_field_decodes_or_is_a_fault(kind: str, data: st.DataObject) -> None:
+    fields = msgpack.unpackb(bytes.fromhex(GOLDEN[kind]))
+    fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(VALUES)
+    decodes_or_faults(msgpack.packb(fields))

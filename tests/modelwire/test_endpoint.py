@@ -1,0 +1,132 @@
+"""Where daemons are found, and that nobody else can be there."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelwire.endpoint import MAX_SOCKET_PATH, Claim, check_endpoint, default_endpoint, runtime_dir, socket_path
+from modelwire.errors import EndpointError
+
+
+def test_the_runtime_directory_comes_from_the_environment_and_is_made_owner_only(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(directory / "run"))
+    assert runtime_dir() == directory / "run"
+    assert (directory / "run").stat().st_mode & 0o777 == 0o700
+
+
+def test_without_settings_it_is_the_users_runtime_directory(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GUESSAHEAD_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
+    assert runtime_dir() == directory / "guessahead"
+
+
+def test_without_any_runtime_directory_a_private_one_is_found(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GUESSAHEAD_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory / "missing" / "x" / ".."))
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
+    assert runtime_dir().stat().st_mode & 0o077 == 0
+
+
+def test_the_endpoint_of_each_service_can_be_set(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(directory))
+    monkeypatch.delenv("GUESSAHEAD_MODELD", raising=False)
+    monkeypatch.setenv("GUESSAHEAD_INTENTD", "ipc:///elsewhere/i.sock")
+    assert default_endpoint("modeld") == f"ipc://{directory}/modeld.sock"
+    assert default_endpoint("intentd") == "ipc:///elsewhere/i.sock"
+
+
+def test_a_directory_open_to_others_is_refused_with_the_command_that_helps(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.chmod(0o750)
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(directory))
+    with pytest.raises(EndpointError, match=f"chmod 700 {directory}"):
+        runtime_dir()
+    with pytest.raises(EndpointError, match="chmod 700"):
+        check_endpoint(f"ipc://{directory}/a.sock")
+
+
+def test_a_link_or_a_file_in_place_of_the_directory_is_refused(directory: Path) -> None:
+    (directory / "real").mkdir(mode=0o700)
+    (directory / "link").symlink_to(directory / "real")
+    (directory / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(EndpointError, match="not a directory"):
+            check_endpoint(f"ipc://{directory}/{name}/a.sock")
+
+
+def test_anothers_directory_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    with pytest.raises(EndpointError, match="belongs to user"):
+        check_endpoint(f"ipc://{directory}/a.sock")
+
+
+def test_a_missing_directory_is_named_with_the_command_that_makes_it(directory: Path) -> None:
+    with pytest.raises(EndpointError, match="mkdir -m 700"):
+        check_endpoint(f"ipc://{directory}/no/a.sock")
+
+
+def test_a_file_where_the_runtime_directory_should_be_is_said(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (directory / "file").touch()
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(directory / "file" / "below"))
+    with pytest.raises(EndpointError, match="set GUESSAHEAD_RUNTIME_DIR"):
+        runtime_dir()
+
+
+def test_tcp_is_refused_because_it_would_not_be_encrypted() -> None:
+    with pytest.raises(EndpointError, match="unencrypted"):
+        socket_path("tcp://127.0.0.1:5555")
+
+
+@pytest.mark.parametrize("endpoint", ["", "ipc://", "ipc://relative.sock", "ipc://@abstract", "ipc://*", "inproc://a"])
+def test_what_is_no_absolute_path_is_refused(endpoint: str) -> None:
+    with pytest.raises(EndpointError, match="absolute path"):
+        socket_path(endpoint)
+
+
+def test_a_path_may_be_as_long_as_a_socket_address_and_no_longer() -> None:
+    longest = "/" + "x" * (MAX_SOCKET_PATH - 1)
+    assert socket_path(f"ipc://{longest}") == Path(longest)
+    with pytest.raises(EndpointError, match="shorter directory"):
+        socket_path(f"ipc://{longest}x")
+
+
+def test_an_endpoint_is_claimed_once_and_the_refusal_names_the_holder(endpoint: str) -> None:
+    with Claim(endpoint), pytest.raises(EndpointError, match=f"already served by pid {os.getpid()}; stop it"):
+        Claim(endpoint)
+    with Claim(endpoint) as again:
+        assert "held" in repr(again)
+    again.release()
+
+
+def test_a_claim_ends_with_its_process_even_when_that_is_killed(endpoint: str) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, socket, modelwire.endpoint as e\n"
+            "claim = e.Claim(sys.argv[1])\n"
+            "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1][6:])\n"
+            "print('held', flush=True); sys.stdin.read()",
+            endpoint,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(EndpointError, match=f"pid {holder.pid}"):
+            Claim(endpoint)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+    assert check_endpoint(endpoint).exists(), "the socket is left over"
+    with Claim(endpoint):
+        assert not check_endpoint(endpoint).exists()

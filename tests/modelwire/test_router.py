@@ -1,0 +1,321 @@
+"""The daemon's socket: what comes in is read or answered, what goes out never blocks, slow and gone hurt nobody."""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import zmq
+import zmq.asyncio
+
+from modelwire.codec import Envelope
+from modelwire.errors import EndpointError
+from modelwire.messages import Acknowledged, Beat, Close, Done, Error, Hello, Reason, TokenIds, Tokens
+from modelwire.protocol import MODELD
+from modelwire.router import Router
+
+CODEC = MODELD.codec()
+PATIENCE_S = 10
+
+
+class Raw:
+    """A client that is only a socket, so that it can misbehave."""
+
+    def __init__(self, socket: zmq.asyncio.Socket) -> None:
+        self.socket = socket
+
+    async def send(self, *frames: bytes) -> None:
+        await asyncio.wait_for(self.socket.send_multipart(frames), PATIENCE_S)
+
+    async def say(self, op: str, message: Any) -> None:
+        await self.send(CODEC.encode(op, message))
+
+    async def read(self) -> Envelope:
+        [data] = await asyncio.wait_for(self.socket.recv_multipart(), PATIENCE_S)
+        return CODEC.decode(data)
+
+
+class Served:
+    """A router with a task that collects what comes in."""
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.requests: asyncio.Queue[tuple[str, Envelope]] = asyncio.Queue()
+
+    async def collect(self) -> None:
+        async for request in self.router.incoming():
+            self.requests.put_nowait(request)
+
+    async def next(self) -> tuple[str, Envelope]:
+        return await asyncio.wait_for(self.requests.get(), PATIENCE_S)
+
+
+@asynccontextmanager
+async def serving(endpoint: str, **settings: Any) -> AsyncIterator[Served]:
+    async with Router(endpoint, CODEC, MODELD, **settings) as router:
+        served = Served(router)
+        task = asyncio.create_task(served.collect())
+        yield served
+    await asyncio.wait_for(task, PATIENCE_S)  # closing ends `incoming`
+
+
+@asynccontextmanager
+async def connected(endpoint: str, count: int = 1, hwm: int = 1000) -> AsyncIterator[list[Raw]]:
+    context = zmq.asyncio.Context()
+    sockets = [context.socket(zmq.DEALER) for _ in range(count)]
+    for socket in sockets:
+        socket.set(zmq.RCVHWM, hwm)
+        socket.connect(endpoint)
+    try:
+        yield [Raw(socket) for socket in sockets]
+    finally:
+        context.destroy(linger=0)
+
+
+async def until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not met():  # noqa: ASYNC110  (what it waits for happens inside the router, which has no event for it)
+            await asyncio.sleep(0)
+
+
+async def test_requests_come_in_with_their_client_and_replies_go_back_to_it(endpoint: str) -> None:
+    async with serving(endpoint) as served, connected(endpoint, 2) as (first, second):
+        await first.say("1", Hello(client="a"))
+        one, envelope = await served.next()
+        assert envelope == Envelope("1", Hello(client="a"))
+        await second.say("1", Hello(client="b"))
+        two, _ = await served.next()
+        assert one != two
+        served.router.send(two, "1", Acknowledged(found=True))
+        served.router.send(one, "1", Acknowledged(found=False))
+        assert await first.read() == Envelope("1", Acknowledged(found=False))
+        assert await second.read() == Envelope("1", Acknowledged(found=True))
+        assert "2 clients" in repr(served.router)
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        ([b""], "malformed"),
+        ([b"", CODEC.encode("1", Hello())], "malformed"),
+        ([b"garbage"], "malformed"),
+        ([b"\xff" * 1000], "malformed"),
+        ([CODEC.encode("1", Done(reason=Reason.END))], "bad_request"),
+        ([b"\x83\xa1v\x01\xa2op\xa11\xa4kind\xa1x"], "unknown_kind"),
+        ([b"\x83\xa1v\x09\xa2op\xa11\xa4kind\xa1x"], "wrong_version"),
+        ([b"x" * (CODEC.max_bytes + 1)], "too_large"),
+    ],
+)
+async def test_what_cannot_be_read_is_answered_and_counted_and_serving_goes_on(
+    endpoint: str, frames: list[bytes], code: str
+) -> None:
+    async with serving(endpoint) as served, connected(endpoint) as [client]:
+        await client.send(*frames)
+        reply = await client.read()
+        assert reply.message.code == code
+        assert reply.op == ("1" if code in ("bad_request", "unknown_kind", "wrong_version") else "?")
+        assert served.router.malformed == 1
+        await client.say("2", Hello())
+        assert (await served.next())[1].op == "2"
+
+
+async def test_a_client_that_does_not_read_gets_merged_tokens_and_its_end_and_stalls_nobody(endpoint: str) -> None:
+    async with serving(endpoint) as served, connected(endpoint, 2, hwm=4) as (slow, other):
+        await slow.say("a", Hello())
+        name, _ = await served.next()
+        piece, count = "x" * 1000, 5000
+        for index in range(count):
+            served.router.send(name, "a", Tokens(text=piece, ids=(index,)))
+        served.router.send(name, "a", Done(reason=Reason.END))
+        assert 0 < served.router.waiting_bytes < 8 * 2**20
+
+        await other.say("b", Hello())
+        impatient, _ = await served.next()
+        served.router.send(impatient, "b", Acknowledged(found=True))
+        assert (await other.read()).message == Acknowledged(found=True)
+
+        text, messages = 0, 0
+        ids: list[int] = []
+        while isinstance(message := (await slow.read()).message, Tokens):
+            text += len(message.text)
+            ids += message.ids
+            messages += 1
+        assert (text, ids) == (count * len(piece), list(range(count)))
+        assert messages < count
+        assert message == Done(reason=Reason.END)
+        await until(lambda: served.router.waiting_bytes == 0)
+
+
+async def test_a_client_that_falls_too_far_behind_is_gone_and_learns_that_its_operations_ended_S8(
+    endpoint: str,
+) -> None:
+    gone: list[str] = []
+    async with (
+        serving(endpoint, outbox_bytes=100_000, on_gone=gone.append) as served,
+        connected(endpoint, hwm=4) as [slow],
+    ):
+        for op in ("a", "b"):
+            await slow.say(op, Hello())
+            name, _ = await served.next()
+        for _ in range(50_000):
+            served.router.send(name, "a", Tokens(text="x" * 1000))
+            if gone:
+                break
+        assert gone == [name]
+        served.router.send(name, "a", Done(reason=Reason.END))  # too late: it has ended
+        assert served.router.waiting_bytes <= 100_000
+        ends: list[tuple[str, str]] = []
+        while len(ends) < 2:
+            reply = await slow.read()
+            if not isinstance(reply.message, Tokens):
+                ends.append((reply.op, reply.message.code))
+        assert ends == [("a", "overloaded"), ("b", "overloaded")]
+        await until(lambda: served.router.last_heard(name) is None)
+        await slow.say("c", Hello())
+        assert (await served.next())[1].op == "c"
+        assert gone == [name]
+
+
+async def test_a_client_that_left_is_reported_once(endpoint: str) -> None:
+    gone: list[str] = []
+    async with serving(endpoint, on_gone=gone.append) as served:
+        async with connected(endpoint) as [client]:
+            await client.say("1", Hello())
+            name, _ = await served.next()
+
+        def sends_and_is_gone() -> bool:
+            served.router.send(name, "1", Acknowledged(found=True))
+            return bool(gone)
+
+        await until(sends_and_is_gone)
+        served.router.send(name, "1", Acknowledged(found=True))
+        assert gone == [name]
+        assert served.router.last_heard(name) is None
+
+
+async def test_a_client_that_leaves_while_messages_wait_for_it_is_reported_and_its_memory_freed(endpoint: str) -> None:
+    gone: list[str] = []
+    async with serving(endpoint, on_gone=gone.append) as served:
+        async with connected(endpoint, hwm=1) as [client]:
+            await client.say("1", Hello())
+            name, _ = await served.next()
+            while not served.router.waiting_bytes:
+                served.router.send(name, "1", Tokens(text="x" * 10_000))
+        await until(lambda: bool(gone))
+        assert gone == [name]
+        assert served.router.waiting_bytes == 0
+
+
+async def test_silence_is_measured_by_the_clock_that_was_given(endpoint: str) -> None:
+    now = 100.0
+    async with serving(endpoint, clock=lambda: now) as served, connected(endpoint, 2) as (first, second):
+        await first.say("1", Hello())
+        one, _ = await served.next()
+        now = 102.0
+        await second.say("1", Beat())
+        two, _ = await served.next()
+        assert served.router.last_heard(one) == 100.0
+        assert served.router.silent(102.5, 1000) == [one]
+        assert served.router.silent(104.0, 1000) == [one, two]
+        served.router.forget(one)
+        assert served.router.silent(104.0, 1000) == [two]
+
+
+async def test_the_client_that_was_silent_longest_makes_room_for_a_new_one(endpoint: str) -> None:
+    gone: list[str] = []
+    async with serving(endpoint, max_clients=2, on_gone=gone.append) as served, connected(endpoint, 3) as clients:
+        names = []
+        for client in (clients[0], clients[1], clients[0], clients[2]):
+            await client.say("1", Hello())
+            names.append((await served.next())[0])
+        assert gone == [names[1]]
+
+
+async def test_an_answer_that_is_too_large_becomes_an_error(endpoint: str) -> None:
+    async with serving(endpoint) as served, connected(endpoint) as [client]:
+        await client.say("1", Hello())
+        name, _ = await served.next()
+        served.router.send(name, "1", TokenIds(ids=(2**31 - 1,) * 4_000_000))
+        reply = (await client.read()).message
+        assert isinstance(reply, Error)
+        assert reply.code == "too_large"
+
+
+async def test_between_any_two_requests_of_a_flood_the_loop_turns_for_others(endpoint: str) -> None:
+    ticks, seen = 0, list[int]()
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async with Router(endpoint, CODEC, MODELD) as router, connected(endpoint) as [client]:
+        ticking = asyncio.create_task(tick())
+        for _ in range(500):
+            await client.say("1", Beat())
+        async for _ in router.incoming():
+            seen.append(ticks)
+            if len(seen) == 500:
+                break
+        ticking.cancel()
+    assert all(earlier < later for earlier, later in itertools.pairwise(seen))
+
+
+async def test_a_second_router_on_an_endpoint_is_refused_and_the_first_goes_on(endpoint: str) -> None:
+    async with serving(endpoint) as served, connected(endpoint) as [client]:
+        with pytest.raises(EndpointError, match="already served by pid"):
+            await Router(endpoint, CODEC, MODELD).start()
+        await client.say("1", Hello())
+        assert (await served.next())[1].op == "1"
+    async with serving(endpoint):
+        pass
+
+
+async def test_after_a_kill_the_endpoint_can_be_served_again(endpoint: str) -> None:
+    source = """
+import asyncio, sys
+from modelwire import MODELD, Router
+async def main():
+    async with Router(sys.argv[1], MODELD.codec(), MODELD):
+        print("serving", flush=True)
+        await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    killed = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", source, endpoint, stdout=asyncio.subprocess.PIPE
+    )
+    assert killed.stdout
+    assert await asyncio.wait_for(killed.stdout.readline(), PATIENCE_S) == b"serving\n"
+    killed.kill()
+    await asyncio.wait_for(killed.wait(), PATIENCE_S)
+    async with serving(endpoint) as served, connected(endpoint) as [client]:
+        await client.say("1", Close())
+        assert (await served.next())[1].message == Close()
+
+
+async def test_a_socket_that_cannot_be_made_is_an_endpoint_error(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: object, address: str) -> None:
+        raise zmq.ZMQError(zmq.EADDRINUSE)
+
+    monkeypatch.setattr(zmq.asyncio.Socket, "bind", refuse)
+    with pytest.raises(EndpointError, match="cannot listen"):
+        await Router(endpoint, CODEC, MODELD).start()
+
+
+async def test_cancelling_the_task_that_reads_is_a_cancel_and_not_an_end(endpoint: str) -> None:
+    async with Router(endpoint, CODEC, MODELD) as router:
+        served = Served(router)
+        task = asyncio.create_task(served.collect())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await router.close()
+    router.send("00", "1", Acknowledged(found=True))
+    assert "closed" in repr(router)
