@@ -100,6 +100,11 @@ def model_is_ready() -> bool:
         return False
 
 
+def show(text: str) -> None:
+    """A step of a long measurement: a line that the next one replaces; a line of its own without a terminal."""
+    progress(text) if sys.stdout.isatty() else print(text, flush=True)
+
+
 def progress(text: str) -> None:
     """A line that the next one replaces; only on a terminal."""
     if sys.stdout.isatty():

@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 REQUEST_S = 300.0
 
@@ -37,12 +38,9 @@ class Peer:
 
     def ask(self, prompt: str, tokens: int) -> PeerAnswer:
         """Streams `tokens` tokens from the one slot that it has; the time counts from sending to the first of them."""
-        where = urlsplit(self.address)
-        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=REQUEST_S)
-        connection.connect()
-        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "cache_prompt": True, "stream": True}
+        connection = self._connected()
         sent = time.perf_counter()
-        connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
+        self._send(connection, prompt, tokens)
         response = connection.getresponse()
         if response.status != http.client.OK:
             raise RuntimeError(f"the peer answered {response.status}: {response.read(500)!r}")
@@ -59,11 +57,45 @@ class Peer:
             evaluated=timings["prompt_n"],
         )
 
+    def abandon(self, prompt: str, after_s: float) -> None:
+        """Sends a request, and closes the connection some seconds later without waiting for an answer."""
+        connection = self._connected()
+        try:
+            self._send(connection, prompt, 1)
+            time.sleep(after_s)
+        finally:
+            connection.close()
+
+    def _connected(self) -> http.client.HTTPConnection:
+        where = urlsplit(self.address)
+        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=REQUEST_S)
+        connection.connect()
+        return connection
+
+    @staticmethod
+    def _send(connection: http.client.HTTPConnection, prompt: str, tokens: int) -> None:
+        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "cache_prompt": True, "stream": True}
+        connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
+
+
+@frozen(kw_only=True)
+class PeerSettings:
+    """`batch`: tokens of one prefill batch, between which it sees that a client has left.
+
+    `host_cache_mib`: memory to which it copies earlier prompts' state before a new one; 0: none, and no time for it.
+    """
+
+    threads: int = 2
+    context: int = 8192
+    kv: Literal["bf16", "f16"] = "bf16"
+    batch: int = 2048
+    host_cache_mib: int = 0
+
 
 @contextmanager
-def peer(model: Path, *, threads: int, context: int, kv: str, log: Path) -> Iterator[Peer]:
+def peer(model: Path, settings: PeerSettings, log: Path) -> Iterator[Peer]:
     """Starts one and waits until it has loaded the model; it ends with the block."""
-    options = ["--model", str(model), "--threads", str(threads), "--context", str(context), "--kv", kv]
+    options = ["--model", str(model.absolute()), "--settings", json.dumps(asdict(settings))]
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.peer", *options],
@@ -89,20 +121,21 @@ def peer(model: Path, *, threads: int, context: int, kv: str, log: Path) -> Iter
         process.stdout.close()
 
 
-def serve(model: Path, threads: int, context: int, kv: str) -> None:
-    """With the settings of modeld's `exact` profile: the comparison is of what is done, not of how it is computed."""
+def serve(model: Path, wanted: PeerSettings) -> None:
+    """Computes as modeld's `exact` profile does: the comparison is of what is done, not of how it is computed."""
     import xllamacpp
 
     settings = xllamacpp.CommonParams()
     settings.model.path = str(model)
-    settings.n_ctx = context
+    settings.n_ctx = wanted.context
+    settings.n_batch = wanted.batch
     settings.n_parallel = 1
     settings.n_gpu_layers = 0
-    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
-    settings.cache_type_k = settings.cache_type_v = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{kv.upper()}")
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = wanted.threads
+    settings.cache_type_k = settings.cache_type_v = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{wanted.kv.upper()}")
     settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
     settings.fit_params = False
-    settings.cache_ram_mib = 0  # it would copy every earlier prompt aside before a new one: time that is not prefill
+    settings.cache_ram_mib = wanted.host_cache_mib
     server = xllamacpp.Server(settings)
     print(json.dumps({"address": server.listening_address, "build": xllamacpp.get_system_info().strip()}), flush=True)
     sys.stdin.read()
@@ -112,11 +145,9 @@ def serve(model: Path, threads: int, context: int, kv: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Serve a model with llama-server until standard input ends.")
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--context", type=int, default=8192)
-    parser.add_argument("--kv", choices=("bf16", "f16"), default="bf16")
+    parser.add_argument("--settings", default="{}", help="those that differ from the defaults, as JSON")
     options = parser.parse_args()
-    serve(options.model, options.threads, options.context, options.kv)
+    serve(options.model, PeerSettings(**json.loads(options.settings)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Owns how first-token times are drawn. It measures nothing."""
+"""Owns how results are drawn. It measures nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +40,46 @@ def draw(result: Mapping[str, Any], target: Path) -> Path:
         fontsize=10,
     )
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.savefig(target)
+    pyplot.close(figure)
+    return target
+
+
+def draw_delays(result: Mapping[str, Any], target: Path) -> Path:
+    """The distributions of how long a request waits for a guess, and each wait by how long the guess had run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    samples = result["samples"]
+    rows = [dict(zip(samples["columns"], row, strict=True)) for row in samples["requests"]]
+    rows = [row for row in rows if row["delay_ms"]]
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), dpi=120, layout="constrained")
+    left.ecdf([row["delay_ms"] for row in rows], color="#2a7f4f", label="modeld")
+    theirs = [max(delay, 0.1) for delay in samples["peer_delay_ms"]]
+    if theirs:
+        left.ecdf(theirs, color="#3a6ea5", linestyle=":", label="llama-server, long prompt given up")
+    chunk = result["chunk_ms"]
+    left.axvline(chunk, color="#b23a48", linestyle="--", label="one chunk of 512 tokens")
+    left.axvline(0.03 * chunk, color="#d68c1f", linestyle="--", label="3 % of it")
+    left.set_xlabel("wait, ms")
+    left.set_ylabel("share of requests")
+    for same, colour, label in ((True, "#2a7f4f", "the guessed request"), (False, "#888888", "another request")):
+        chosen = [row for row in rows if row["same"] is same]
+        right.scatter([row["waited_s"] for row in chosen], [row["delay_ms"] for row in chosen], 9, colour, label=label)
+    right.set_yscale("log")
+    right.set_xlabel("how long the guess had run, s")
+    right.set_ylabel("wait, ms")
+    left.set_xscale("log")
+    for axes in (left, right):
+        axes.grid(visible=True, which="major", color="#dddddd")
+        axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(
+        f"From a request's arrival to its own work on the model, {result['n']} guesses interrupted\n"
+        f"{result['model']['file']}, {result['machine']['cpu']}, {result['threads']} threads",
+        fontsize=10,
+    )
     figure.savefig(target)
     pyplot.close(figure)
     return target

@@ -22,6 +22,7 @@ from modeld.engine.messages import (
     EngineGone,
     Failed,
     FromEngine,
+    FromSupervisor,
     Generated,
     Ready,
     Refused,
@@ -37,20 +38,20 @@ class Engine:
     """A supervisor and what it told."""
 
     def __init__(self, config: EngineConfig, **bounds: float) -> None:
-        self._told: asyncio.Queue[FromEngine | EngineGone] = asyncio.Queue()
+        self._told: asyncio.Queue[FromEngine | FromSupervisor] = asyncio.Queue()
         self.supervisor = Supervisor(config, self._told.put_nowait, patience=Patience(**bounds))  # type: ignore[arg-type]
 
     async def next(self) -> FromEngine | EngineGone:
         return await asyncio.wait_for(self._told.get(), BOUND_S)
 
-    async def until(self, *kinds: type) -> list[FromEngine | EngineGone]:
+    async def until(self, *kinds: type) -> list[FromEngine | FromSupervisor]:
         """Everything up to the first message of one of these kinds."""
         told = [await self.next()]
         while not isinstance(told[-1], kinds):
             told.append(await self.next())
         return told
 
-    async def run(self, text: str = "hello", **options: Any) -> list[FromEngine | EngineGone]:
+    async def run(self, text: str = "hello", **options: Any) -> list[FromEngine | FromSupervisor]:
         self.send(text, **options)
         return await self.until(Ended, Failed, EngineGone)
 

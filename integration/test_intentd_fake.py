@@ -1,4 +1,4 @@
-"""What a user does: `intentd serve`, `run`, `explain`, `status`, over `modeld` on its fake backend, as real processes."""
+"""What a user does: `intentd serve`, `run`, `explain`, `status` over `modeld` on its fake backend: real processes."""
 
 import json
 import os

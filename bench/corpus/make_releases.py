@@ -59,6 +59,12 @@ def load() -> list[Pair]:
     return [Pair(**pair) for pair in json.loads(lzma.decompress(CORPUS.read_bytes()))["pairs"]]
 
 
+def load_licences() -> dict[str, str]:
+    """The licences under which the pairs are copied here; also the bench's prose."""
+    licences: dict[str, str] = json.loads(lzma.decompress(CORPUS.read_bytes()))["licences"]
+    return licences
+
+
 def download(project: str, version: str, folder: Path) -> zipfile.ZipFile:
     """The wheel of one release."""
     target = folder / f"{project}-{version}"

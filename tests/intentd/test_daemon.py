@@ -8,7 +8,7 @@ import pytest
 from intentd import speculator
 from intentd.messages import Ask, CommandFinished, CommandStarted, GetOffers, Offers, Pause
 from modelwire.errors import WireError
-from modelwire.messages import Done, Error, Outcome, Reason, Tokens, Turn
+from modelwire.messages import Cancel, ChatMessage, Done, Error, Outcome, Reason, Tokens, Turn
 from modelwire.testing import PATIENCE_S
 
 House = Any
@@ -24,6 +24,13 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def turns(house: House, *, speculative: bool) -> list[Turn]:
     return [turn for turn in house.modeld.received(Turn) if turn.speculative is speculative]
+
+
+def asked_text(house: House) -> str:
+    (question,) = turns(house, speculative=False)
+    (message,) = question.suffix
+    assert isinstance(message, ChatMessage)
+    return message.content
 
 
 def warm(status: Any) -> bool:
@@ -144,7 +151,7 @@ async def test_a_file_that_changes_is_guessed_again_and_asked_as_it_is(house: Ho
         await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
         source.write_text(source.read_text().replace("== 121", "== 122"))
         await ask(house, door)
-        assert "== 122" in turns(house, speculative=False)[0].suffix[0].content
+        assert "== 122" in asked_text(house)
 
 
 async def test_without_modeld_the_answer_says_how_to_start_it(house: House) -> None:
@@ -192,6 +199,7 @@ async def test_whoever_stops_asking_stops_the_model(house: House, leave: bool) -
                 house.app.door._gone(next(iter(house.app.door._answers))[0])
             else:
                 assert await stream.cancel()
+                assert house.modeld.received(Cancel)
                 assert (await stream.done()).reason is Reason.CANCELLED
         await house.until(door, lambda status: status.state != "answering")
         await house.modeld.wait_until(
@@ -208,7 +216,7 @@ async def test_offers_belong_to_their_workspace(house: House) -> None:
         assert below.offers[0].title == "explain why tests/test_prices.py::test_gross_adds_tax fails"
         assert elsewhere.offers == ()
         await ask(house, door, offer=below.offers[2].id)
-        assert "TestBasket::test_two_items" in turns(house, speculative=False)[0].suffix[0].content
+        assert "TestBasket::test_two_items" in asked_text(house)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from modeld.engine.messages import (
     Ended,
     EngineGone,
     FromEngine,
+    FromSupervisor,
     Generated,
     Quit,
     Ready,
@@ -88,7 +89,7 @@ class Nursery:
 
     def __init__(self) -> None:
         self.children: list[ScriptedChild] = []
-        self.told: list[FromEngine | EngineGone] = []
+        self.told: list[FromEngine | FromSupervisor] = []
         self.news = asyncio.Event()
         self.full = 0
 
@@ -100,7 +101,7 @@ class Nursery:
         self.news.set()
         return cast(Child, self.children[-1])
 
-    def listen(self, message: FromEngine | EngineGone) -> None:
+    def listen(self, message: FromEngine | FromSupervisor) -> None:
         self.told.append(message)
         self.news.set()
 
@@ -302,7 +303,7 @@ async def test_a_listener_that_fails_does_not_end_the_supervision(
 ) -> None:
     heard = nursery.listen
 
-    def fails(message: FromEngine | EngineGone) -> None:
+    def fails(message: FromEngine | FromSupervisor) -> None:
         heard(message)
         raise ValueError("about a prompt")
 

@@ -6,40 +6,38 @@ client is a name to reply to.
 
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
 
 from modeld.confirmations import Confirmations
 from modeld.engine.messages import (
-    Advanced,
-    Begun,
-    Encoded,
     Ended,
-    Failed,
+    EngineUnloaded,
     FromEngine,
-    Generated,
     Ready,
-    ToEngine,
+    Refused,
 )
 from modeld.figures import Figures
-from modeld.flight import Flight
+from modeld.flight import Asked, Flight, Last
+from modeld.holder import Holder
+from modeld.ports import Engine, Reply
 from modeld.runs import check_operation
 from modeld.schedule import ScheduleLimits, Scheduler
 from modeld.schedule import messages as schedule
+from modeld.schedule.journal import Journal, Listener
 from modeld.schedule.messages import Kind, OpKey
 from modeld.sessions import SessionLimits, Sessions
+from modeld.stories import Stories
+from modeld.switch import Switch
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
     Accepted,
     Acknowledged,
     Done,
     Error,
-    Reason,
-    SlotOperation,
+    Progress,
     Started,
-    TokenIds,
     Tokenize,
     Tokens,
+    Unload,
     Usage,
 )
 
@@ -47,21 +45,8 @@ log = logging.getLogger(__name__)
 
 NOBODY = "?"
 """Op id of a reply that must not be taken for one to the live operation of that id."""
-
-
-class Engine(Protocol):
-    """The engine process as seen from here. None of it blocks."""
-
-    def send(self, message: ToEngine) -> None:
-        """Raises `WireError` for a message that is too large."""
-
-    def set_stop(self) -> None: ...
-
-    def clear_stop(self) -> None: ...
-
-
-Reply = Callable[[str, str, Any], None]
-"""(client, op, message). It may call `client_gone` from within."""
+DAEMON = "modeld"
+"""Client of the daemon's own operations; no socket's identity is spelled so."""
 
 
 class Driver:
@@ -74,19 +59,25 @@ class Driver:
         *,
         limits: ScheduleLimits | None = None,
         sessions: SessionLimits | None = None,
+        also: Listener | None = None,
+        model: str | None = None,
+        unload_after: float | None = None,
     ) -> None:
+        """`also` is told every event of the scheduler. `unload_after`: seconds without any operation."""
         self.scheduler = Scheduler(limits)
+        self.journal = Journal(self.scheduler, also=also)
         self.sessions = Sessions(sessions)
         self.figures = Figures()
-        self.ready: Ready | None = None
+        self.stories = Stories()
         self.stopping = False
-        self._engine = engine
+        self._unload_after = unload_after
+        self._used = 0.0
         self._reply = reply
         self._flights: dict[OpKey, Flight] = {}
-        self._running: Flight | None = None
         self._confirmations = Confirmations()
         self._events: deque[tuple[schedule.Event, float]] = deque()
         self._telling = False
+        self._holder = Holder(engine, Switch(engine, model), self.sessions, self.figures, self._tell, self._say)
 
     def __repr__(self) -> str:
         return f"<Driver {self.state}, {len(self._flights)} live operations, {len(self.sessions)} sessions>"
@@ -96,12 +87,17 @@ class Driver:
         """A word for `status`."""
         if self.stopping:
             return "stopping"
-        if self.ready is None:
-            return "restarting" if self.figures.engine_restarts else "loading"
+        if self._holder.switch.state:
+            return self._holder.switch.state
         running = self.scheduler.running
         if running is None:
             return "idle"
         return "busy" if running.kind is Kind.REAL else "guessing"
+
+    @property
+    def ready(self) -> Ready | None:
+        """What is loaded, or was until it was unloaded."""
+        return self._holder.switch.loaded
 
     @property
     def live(self) -> int:
@@ -126,7 +122,7 @@ class Driver:
             self._reply(client, NOBODY, Error(code=ErrorCode.DUPLICATE_OP, message=message))
         return live
 
-    def submit(self, client: str, op: str, message: SlotOperation | Tokenize, now: float) -> None:
+    def submit(self, client: str, op: str, message: Asked, now: float) -> None:
         if self.refuse_live_id(client, op):
             return
         try:
@@ -136,7 +132,11 @@ class Driver:
             return
         flight = Flight(OpKey(client, op), message, now)
         self._flights[flight.key] = flight
-        self._tell(schedule.Submitted(flight.schedule_op(self.sessions)), now)
+        scheduled = flight.schedule_op(self.sessions)
+        if not isinstance(message, Tokenize):
+            self.stories.begin(flight.key, flight.what, now, self.scheduler.ahead_of(scheduled.kind))
+        self._used = now
+        self._tell(schedule.Submitted(scheduled), now)
 
     def cancel(self, client: str, op: str, target: str, now: float) -> None:
         self._end_then_confirm(client, op, {OpKey(client, target)} & self._flights.keys(), False, now)
@@ -158,6 +158,8 @@ class Driver:
 
     def tick(self, now: float) -> None:
         self._tell(schedule.Tick(), now)
+        if self._unload_after is not None and self.state == "idle" and now - self._used >= self._unload_after:
+            self.submit(DAEMON, "unload", Unload(), now)
 
     def shutdown(self, now: float) -> None:
         self.stopping = True
@@ -176,99 +178,78 @@ class Driver:
 
     # --- what the engine says -----------------------------------------------------------------------------
 
-    def engine_said(self, message: FromEngine, now: float) -> None:
-        if isinstance(message, Ready):
-            self.ready = message
-            self.figures.cells_total = message.cells
-            self._tell(schedule.EngineReady(), now)
-        elif self._running is not None:
-            self._advance(self._running, message, now)
-        else:
-            log.warning("the engine said %s while nothing ran", type(message).__name__)
+    def engine_said(self, message: FromEngine | EngineUnloaded, now: float) -> None:
+        self._holder.engine_said(message, now)
 
     def engine_lost(self, now: float) -> None:
-        self.ready = None
-        if self._running:
-            self._running.resident = 0
-            self._running = None
-        self.figures.engine_lost()
-        self._tell(schedule.EngineLost(), now)
+        self._holder.engine_lost(now, for_good=self.stopping)
 
-    def _advance(self, flight: Flight, message: FromEngine, now: float) -> None:
-        match message:
-            case Begun():
-                self._reply(*flight.address, flight.begun(message.ids, message.reused))
-            case Advanced():
-                self._reply(*flight.address, flight.advanced(message.length))
-            case Generated():
-                if flight.first_token is None:
-                    self._tell(schedule.EngineProduced(flight.key), now)
-                flight.generated(message, now)
-                self._reply(*flight.address, Tokens(text=message.text, ids=message.ids))
-            case Ended() | Failed() | Encoded():
-                flight.ended(message)
-                self._running = None
-                stopped = isinstance(message, Ended) and message.reason is Reason.PREEMPTED
-                self._tell(schedule.EngineEnded(flight.key, stopped), now)
+    def refused(self, message: Refused) -> bool:
+        """Whether the model before is loaded again instead of the one that was refused."""
+        return self._holder.refused(message)
 
     # --- what the scheduler commands ----------------------------------------------------------------------
 
-    def _tell(self, event: schedule.Event, now: float) -> None:
+    def _tell(self, event: schedule.Event, now: float, *, first: bool = False) -> None:
         """What happens while commands are carried out (a reply finds its client gone) waits until they all are."""
-        self._events.append((event, now))
+        (self._events.appendleft if first else self._events.append)((event, now))
         if self._telling:
             return
         self._telling = True
         try:
             while self._events:
                 event, at = self._events.popleft()
-                for command in self.scheduler.handle(event, at):
+                for command in self.journal.handle(event, at):
                     self._obey(command, at)
         finally:
             self._telling = False
 
     def _obey(self, command: schedule.Command, now: float) -> None:
+        if isinstance(command, schedule.Wake):
+            self._holder.switch.wake()
+            return
         flight = self._flights[command.key]
         match command:
             case schedule.Accept():
                 self.figures.accepted(guess=flight.is_guess)
-                if not flight.is_question:
-                    self._reply(*flight.address, Accepted())
+                self._say(flight, Accepted(), now)
             case schedule.Start():
-                self._start(flight, command, now)
+                self._note_start(flight, command, now)
+                self._holder.start(flight, command, now)
             case schedule.Stop():
-                self._engine.set_stop()
+                self._holder.stop(now)
+                self.stories.note(flight.key, now, "asked to stop")
             case schedule.End():
                 self._finish(flight, flight.last_reply(command.reason, now), now)
             case schedule.Fail():
                 error = Error(code=command.code, message=command.message, retry=command.retry)
                 self._finish(flight, error, now)
 
-    def _start(self, flight: Flight, command: schedule.Start, now: float) -> None:
-        if flight.started is None:
-            flight.started = now
-        try:
-            request = flight.request(self.sessions)
-            self._engine.clear_stop()
-            self._engine.send(request)
-        except Exception as fault:
-            flight.end = _failed(fault)
-            self._events.appendleft((schedule.EngineEnded(flight.key, False), now))
-            return
-        self._running = flight
-        if not command.again and not flight.is_question:
-            preempted = _name_for(flight.client, command.preempted)
-            self._reply(*flight.address, Started(queue_ms=flight.queue_ms(now), preempted=preempted))
+    def _note_start(self, flight: Flight, command: schedule.Start, now: float) -> None:
+        says = "started"
+        if command.again:
+            says = "started again: the engine was lost"
+        elif command.preempted:
+            waited = f"waited {self._holder.stop_took(now):.1f} ms for the engine to stop"
+            says = f"started, preempted guess {command.preempted.op} ({waited})"
+        self.stories.note(flight.key, now, says)
 
-    def _finish(self, flight: Flight, last: Done | Error | TokenIds, now: float) -> None:
+    def _say(self, flight: Flight, reply: Accepted | Started | Progress | Tokens | Last, now: float) -> None:
+        """Tells the client; a question is answered by its last reply alone."""
+        self.stories.heard(flight.key, reply, now)
+        if not flight.is_question or not isinstance(reply, Accepted | Started):
+            self._reply(*flight.address, reply)
+
+    def _finish(self, flight: Flight, last: Last, now: float) -> None:
         del self._flights[flight.key]
+        self._used = now
         self._count(flight, last, now)
-        self._reply(*flight.address, last)
+        self._say(flight, last, now)
         log.info("%s of %s: %s", flight.key.op, flight.client, flight.summary(last, now))
         for client, op in self._confirmations.ended(flight.key):
             self._reply(client, op, Acknowledged(found=True))
 
-    def _count(self, flight: Flight, last: Done | Error | TokenIds, now: float) -> None:
+    def _count(self, flight: Flight, last: Last, now: float) -> None:
         if isinstance(flight.end, Ended):
             self.figures.shelf = flight.end.shelf
         usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
@@ -278,19 +259,6 @@ class Driver:
             self.figures.guess_ended(flight.client, ids, now - flight.started, usage, reason)
         elif not flight.is_guess:
             self.figures.real_ended(flight.client, flight.ids, usage)
-
-
-def _name_for(client: str, guess: OpKey | None) -> str | None:
-    """Another client's operation id means nothing to this one, or the wrong thing."""
-    return None if guess is None else guess.op if guess.client == client else NOBODY
-
-
-def _failed(fault: Exception) -> Failed:
-    """A fault of ours in one operation must not hold up the others."""
-    if isinstance(fault, WireError):
-        return Failed(code=fault.code, message=fault.message)
-    log.error("an operation could not be started", exc_info=fault)
-    return Failed(code=ErrorCode.INTERNAL, message="modeld failed at this operation: see its log")
 
 
 def _error(fault: WireError) -> Error:

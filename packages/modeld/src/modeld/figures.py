@@ -60,8 +60,12 @@ class Figures:
         self.guesses_total += guess
 
     def engine_lost(self) -> None:
-        """Its guesses are lost with it: nobody will reuse them."""
+        """Another one is started."""
         self.engine_restarts += 1
+        self.engine_ended()
+
+    def engine_ended(self) -> None:
+        """Its guesses are lost with it: nobody will reuse them."""
         self.shelf = ShelfFigures()
         self._unpaid.clear()
 

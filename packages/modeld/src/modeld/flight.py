@@ -4,6 +4,8 @@ The contents of the operation's session advance here, and only by what the engin
 that is resident or was sent. A guess changes nothing but the session's ghost.
 """
 
+from hashlib import blake2b
+
 import numpy as np
 from attrs import define, evolve
 
@@ -13,9 +15,11 @@ from modeld.schedule.messages import Kind, Op, OpKey
 from modeld.sessions import NOTHING, Contents, Session, Sessions, chat_of
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
+    Acknowledged,
     Done,
     EnsurePrefix,
     Error,
+    Load,
     Progress,
     Reason,
     SlotOperation,
@@ -23,8 +27,14 @@ from modelwire.messages import (
     TokenIds,
     Tokenize,
     Turn,
+    Unload,
     Usage,
 )
+
+Last = Done | Error | TokenIds | Acknowledged
+"""What ends an operation or answers a question."""
+Asked = SlotOperation | Tokenize | Load | Unload
+"""What a client asks of the slot. The last three are questions: answered by one reply."""
 
 
 @define(eq=False)
@@ -32,7 +42,7 @@ class Flight:
     """Times are of the daemon's clock, in seconds. `end` is how the engine ended it."""
 
     key: OpKey
-    message: SlotOperation | Tokenize
+    message: Asked
     arrived: float
     plan: Plan | None = None
     session: Session | None = None
@@ -42,7 +52,7 @@ class Flight:
     ids: bytes = b""
     reused: int = 0
     resident: int = 0
-    end: Ended | Encoded | Failed | None = None
+    end: Ended | Encoded | Failed | Acknowledged | None = None
 
     @property
     def client(self) -> str:
@@ -55,26 +65,35 @@ class Flight:
 
     @property
     def is_question(self) -> bool:
-        return isinstance(self.message, Tokenize)
+        return isinstance(self.message, Tokenize | Load | Unload)
+
+    @property
+    def switches(self) -> bool:
+        """Whether it changes what is loaded."""
+        return isinstance(self.message, Load | Unload)
 
     @property
     def is_guess(self) -> bool:
-        return not isinstance(self.message, Tokenize) and self.message.speculative
+        return not isinstance(self.message, Tokenize | Load | Unload) and self.message.speculative
 
     @property
     def session_name(self) -> str | None:
-        return None if isinstance(self.message, Tokenize) else self.message.session
+        return None if isinstance(self.message, Tokenize | Load | Unload) else self.message.session
+
+    @property
+    def what(self) -> str:
+        return "guessed " * self.is_guess + type(self.message).__name__.lower()
 
     def schedule_op(self, sessions: Sessions) -> Op:
         """What the scheduler must know of it."""
-        if isinstance(self.message, Tokenize):
-            return Op(key=self.key, kind=Kind.REAL)
+        if isinstance(self.message, Tokenize | Load | Unload):
+            return Op(key=self.key, kind=Kind.REAL, switches=self.switches)
         wait = self.message.deadline_ms
         return Op(
             key=self.key,
             kind=Kind.GUESS if self.is_guess else Kind.REAL,
             digest=self._digest(self.message, sessions) if self.is_guess else b"",
-            lane=self.message.lane,
+            lane=None if self.message.lane is None else _hashed(self.message.lane),
             deadline=None if wait is None else self.arrived + wait / 1000,
         )
 
@@ -88,6 +107,7 @@ class Flight:
         """What the engine is asked. Raises `WireError` where the session's contents do not allow it."""
         if isinstance(self.message, Tokenize):
             return Encode(prompt=self.message.prompt, complete=bool(chat_of(self.message.prompt)))
+        assert not isinstance(self.message, Load | Unload), "the engine is not asked for this"
         name = self.message.session
         if self.plan is None:
             makes = isinstance(self.message, EnsurePrefix | Turn)
@@ -133,13 +153,15 @@ class Flight:
 
     # --- what the client is told --------------------------------------------------------------------------
 
-    def last_reply(self, reason: Reason | None, now: float) -> Done | Error | TokenIds:
+    def last_reply(self, reason: Reason | None, now: float) -> Last:
         """`reason` None: as the engine ended it."""
         match self.end:
             case Failed() as failed if reason is None:
                 return Error(code=failed.code, message=failed.message, retry=failed.retry, numbers=failed.numbers)
             case Encoded() as encoded:
                 return TokenIds(ids=encoded.ids)
+            case Acknowledged() as acknowledged:
+                return acknowledged
         if self.is_question:
             return Error(code=ErrorCode.BAD_REQUEST, message=f"this question was ended ({reason}) by its client")
         ended = self.end if isinstance(self.end, Ended) else None
@@ -153,23 +175,30 @@ class Flight:
         return self.session.contents.head if self.session else 0
 
     def _timings(self, ended: Ended | None, now: float) -> Timings:
-        first = self.first_token
         return evolve(
             ended.timings if ended else Timings(),
             queue=self.queue_ms(now),
-            first_token=0.0 if first is None else 1000 * (first - self.arrived),
-            total=1000 * (now - self.arrived),
+            first_pass=self._since_arrival(ended.first_pass_at if ended else None),
+            first_token=self._since_arrival(self.first_token),
+            total=self._since_arrival(now),
         )
+
+    def _since_arrival(self, when: float | None) -> float:
+        return 0.0 if when is None else 1000 * (when - self.arrived)
 
     def queue_ms(self, now: float) -> float:
         return 1000 * ((now if self.started is None else self.started) - self.arrived)
 
-    def summary(self, last: Done | Error | TokenIds, now: float) -> str:
+    def summary(self, last: Last, now: float) -> str:
         """One line for the log: lengths and times, no text."""
-        kind = "guessed " * self.is_guess + type(self.message).__name__
-        outcome = last.reason if isinstance(last, Done) else last.code if isinstance(last, Error) else "ids"
+        outcome = last.reason if isinstance(last, Done) else last.code if isinstance(last, Error) else "answered"
         length = f"prompt {len(self.ids) // 4}, reused {self.reused}, resident {self.resident}"
-        return f"{kind} {outcome} after {1000 * (now - self.arrived):.1f} ms: {length}"
+        return f"{self.what} {outcome} after {1000 * (now - self.arrived):.1f} ms: {length}"
+
+
+def _hashed(lane: str) -> str:
+    """A lane can be the name of a file; the scheduler's events are kept."""
+    return blake2b(lane.encode(), digest_size=8).hexdigest()
 
 
 def _as_bytes(ids: tuple[int, ...]) -> bytes:

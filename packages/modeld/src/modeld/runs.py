@@ -7,6 +7,7 @@ the engine finds by ids what is resident. Only an answer that is under way goes 
 
 import struct
 from hashlib import blake2b
+from pathlib import Path
 
 from attrs import frozen
 
@@ -17,12 +18,14 @@ from modelwire.messages import (
     ChatMessage,
     Decode,
     EnsurePrefix,
+    Load,
     PrefillSuffix,
     Prompt,
     SlotOperation,
     Text,
     Tokenize,
     Turn,
+    Unload,
 )
 
 MAX_NAME = 200
@@ -52,8 +55,11 @@ def bad_request(message: str) -> WireError:
     return WireError(ErrorCode.BAD_REQUEST, message)
 
 
-def check_operation(message: SlotOperation | Tokenize) -> None:
+def check_operation(message: SlotOperation | Tokenize | Load | Unload) -> None:
     """Raises `WireError(BAD_REQUEST)` for what makes no sense whatever the session stands for."""
+    if isinstance(message, Load | Unload):
+        _check_switch(message)
+        return
     if not isinstance(message, Decode):
         _check_prompt(_prompt_of(message))
     if isinstance(message, Tokenize):
@@ -66,6 +72,11 @@ def check_operation(message: SlotOperation | Tokenize) -> None:
         raise bad_request(f"deadline_ms is {message.deadline_ms}: give milliseconds from now, or leave it out")
     if isinstance(message, Decode) and message.speculative:
         raise bad_request("a decode cannot be speculative: guess the prompt with a speculative turn")
+
+
+def _check_switch(message: Load | Unload) -> None:
+    if isinstance(message, Load) and message.model is not None and not Path(message.model).is_absolute():
+        raise bad_request("the model is not an absolute path: this daemon has another working directory than you")
 
 
 def _prompt_of(message: EnsurePrefix | PrefillSuffix | Turn | Tokenize) -> Prompt:
@@ -88,7 +99,7 @@ def plan(message: SlotOperation, client: str, session: Session | None) -> Plan:
         return _plan(message, client, NOTHING, prompt, complete=isinstance(message, Turn))
     if not before:
         raise bad_request(
-            f"session {message.session!r} is empty (it is new, was closed, or gave way to newer ones): "
+            f"session {message.session!r} is empty (new, closed, gave way to newer ones, or of another model): "
             "ensure a prefix or send a turn first"
         )
     if isinstance(message, PrefillSuffix):

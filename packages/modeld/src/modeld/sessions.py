@@ -108,6 +108,15 @@ class Sessions:
         closed, self._closed = tuple(self._closed), {}
         return closed
 
+    def put_back(self, closed: tuple[SessionKey, ...]) -> None:
+        """What `take_closed` gave has not reached the engine."""
+        self._closed = {**dict.fromkeys(closed), **self._closed}
+
+    def void(self) -> None:
+        """Another model is loaded: ids of the one before mean nothing to it, and it knows of no session."""
+        self._table.clear()
+        self._closed.clear()
+
     def _make_room(self, client: str, *, speculative: bool) -> bool:
         own = [key for key in self._table if key[0] == client]
         if len(own) >= self._limits.per_client:

@@ -122,6 +122,35 @@ class Close:
     session: str | None = None
 
 
+@_kind("load")
+@frozen(kw_only=True)
+class Load:
+    """Load the model in the file `model` in place of the one that is loaded; with None, the one that was unloaded.
+
+    It waits its turn as an operation does. Sessions hold tokens, so those of another model end.
+    """
+
+    model: str | None = None
+
+
+@_kind("unload")
+@frozen(kw_only=True)
+class Unload:
+    """End the engine and give its memory back, when the operations before have ended. The next one loads it again."""
+
+
+@_kind("story")
+@frozen(kw_only=True)
+class TellStory:
+    """What happened to the operation `target`, in words; empty for the newest.
+
+    `client` is the beginning of a client's name in a story, where several clients have used the same id.
+    """
+
+    target: str = ""
+    client: str = ""
+
+
 @_kind("beat")
 @frozen(kw_only=True)
 class Beat:
@@ -268,7 +297,8 @@ class Timings:
     """Milliseconds. `first_token` counts from the request's arrival at the daemon's socket; 0 where there was none.
 
     `decode` is the time of all decode steps after the first token. `stopped_chunk` is how long the chunk that was
-    stopped had run, `chunk` what a whole one costs by measurement (0 where not known).
+    stopped had run, `chunk` what a whole one costs by measurement (0 where not known). `first_pass` counts from arrival
+    to the operation's first call of the model for its prompt; 0 where it needed none.
     """
 
     queue: float = 0.0
@@ -279,6 +309,7 @@ class Timings:
     total: float = 0.0
     stopped_chunk: float = 0.0
     chunk: float = 0.0
+    first_pass: float = 0.0
 
 
 @_kind("done")
@@ -378,7 +409,7 @@ class Description:
 @_kind("figures")
 @frozen(kw_only=True)
 class Status:
-    """Answers `status`. `state` is `loading`, `idle`, `guessing`, `busy`, `restarting` or `stopping`.
+    """Answers `status`. `state` is `loading`, `idle`, `guessing`, `busy`, `unloaded`, `restarting` or `stopping`.
 
     docs/protocol.md names the figures.
     """
@@ -402,14 +433,22 @@ class TokenIds:
 @_kind("acknowledged")
 @frozen(kw_only=True)
 class Acknowledged:
-    """Answers `cancel` and `close`. `found` is false where there was nothing to end."""
+    """Answers `cancel`, `close`, `load` and `unload`. `found` is false where there was nothing to do."""
 
     found: bool
 
 
-Question = Hello | Describe | GetStatus | Tokenize | Cancel | Close
+@_kind("story_told")
+@frozen(kw_only=True)
+class StoryTold:
+    """Answers `story`: a line for each thing that happened, the first says to what. There is no text of a prompt in it."""
+
+    lines: tuple[str, ...]
+
+
+Question = Hello | Describe | GetStatus | Tokenize | Cancel | Close | Load | Unload | TellStory
 SlotOperation = EnsurePrefix | PrefillSuffix | Decode | Turn
 Request = Question | SlotOperation | Beat
-Answer = Welcome | Description | Status | TokenIds | Acknowledged
+Answer = Welcome | Description | Status | TokenIds | Acknowledged | StoryTold
 Terminal = Done | Error | Answer
 Reply = Accepted | Started | Progress | Tokens | Terminal

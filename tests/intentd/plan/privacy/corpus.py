@@ -1,7 +1,7 @@
 """Owns the texts that the privacy rules are measured with: planted secrets, and harmless texts that look like some.
 
-Everything is made from a seed, and every secret from parts at run time, so this repository holds none. Run it to see what
-is found and what is wrongly taken out:
+Everything is made from a seed, and every secret from parts at run time, so this repository holds none. Run it to see
+what is found and what is wrongly taken out:
 
     python tests/intentd/plan/privacy/corpus.py
 """
@@ -14,6 +14,7 @@ import string
 import textwrap
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from attrs import frozen
 
@@ -74,27 +75,44 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "github fine": (lambda r: "github" + "_pat_" + draw(r, BASE62, 22) + "_" + draw(r, BASE62, 59), ("use {}",)),
     "gitlab": (lambda r: "gl" + "pat-" + draw(r, BASE62, 20), ("PRIVATE-TOKEN: {}", "x = '{}'")),
     "slack": (
-        lambda r: f"xo{'x'}b-{r.randrange(10**11, 10**12)}-{r.randrange(10**12)}-"
-        + draw(r, BASE62, 24),
+        lambda r: f"xo{'x'}b-{r.randrange(10**11, 10**12)}-{r.randrange(10**12)}-" + draw(r, BASE62, 24),
         ("slack = {}", "posting with {}"),
     ),
     "slack hook": (
-        lambda r: "hooks.slack" + ".com/services/T" + draw(r, UPPER + DIGITS, 8) + "/B" + draw(r, UPPER + DIGITS, 10)
-        + "/" + draw(r, BASE62, 24),
+        lambda r: (
+            "hooks.slack"
+            + ".com/services/T"
+            + draw(r, UPPER + DIGITS, 8)
+            + "/B"
+            + draw(r, UPPER + DIGITS, 10)
+            + "/"
+            + draw(r, BASE62, 24)
+        ),
         ("url = 'https://{}'",),
     ),
-    "stripe": (lambda r: r.choice("sr") + "k_li" + "ve_" + draw(r, BASE62, 24), ("stripe.api_key = '{}'", "key {} used")),
+    "stripe": (
+        lambda r: r.choice("sr") + "k_li" + "ve_" + draw(r, BASE62, 24),
+        ("stripe.api_key = '{}'", "key {} used"),
+    ),
     "google api": (lambda r: "AI" + "za" + draw(r, BASE62 + "-_", 35), ("https://maps.test/api?key={}", "g = '{}'")),
     "gcp json": (
-        lambda r: "-----BEGIN PRIV" + "ATE KEY-----\\n" + "\\n".join(textwrap.wrap(base64_of(r, 300), 64))
-        + "\\n-----END PRIV" + "ATE KEY-----\\n",
+        lambda r: (
+            "-----BEGIN PRIV"
+            + "ATE KEY-----\\n"
+            + "\\n".join(textwrap.wrap(base64_of(r, 300), 64))
+            + "\\n-----END PRIV"
+            + "ATE KEY-----\\n"
+        ),
         ('{{"type": "service_account", "private_key": "{}"}}',),
     ),
     "azure": (
         lambda r: base64_of(r, 64),
         ("DefaultEndpointsProtocol=https;AccountName=shop;AccountKey={};EndpointSuffix=core.test",),
     ),
-    "azure sas": (lambda r: base64_of(r, 32).replace("+", "%2B").replace("/", "%2F"), ("https://s.test/c?sv=2020&sig={}",)),
+    "azure sas": (
+        lambda r: base64_of(r, 32).replace("+", "%2B").replace("/", "%2F"),
+        ("https://s.test/c?sv=2020&sig={}",),
+    ),
     "jwt": (jwt, ("Authorization: Bearer {}", "session {} expired", '"jwt": "{}"')),
     "pem rsa": (lambda r: armour(r, "RSA PRIV" + "ATE", 64, 600), ("{}",)),
     "pem ec": (lambda r: armour(r, "EC PRIV" + "ATE", 64, 120), ("{}",)),
@@ -105,7 +123,11 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "basic auth": (lambda r: draw(r, BASE62, r.randrange(8, 20)), ("https://deploy:{}@git.test/shop.git",)),
     "database": (
         lambda r: draw(r, BASE62 + "!$*", 14),
-        ("DATABASE_URL=postgres://shop:{}@db.test:5432/shop", "mongodb+srv://root:{}@cluster.test/x", "redis://:{}@r.test/0"),
+        (
+            "DATABASE_URL=postgres://shop:{}@db.test:5432/shop",
+            "mongodb+srv://root:{}@cluster.test/x",
+            "redis://:{}@r.test/0",
+        ),
     ),
     "npm": (lambda r: "np" + "m_" + draw(r, BASE62, 36), ("//registry.test/:_authToken={}", "npm login {}")),
     "pypi": (lambda r: "py" + "pi-AgEIcHlwaS5vcmc" + draw(r, BASE62 + "-_", 100), ("password = {}", "twine {}")),
@@ -114,7 +136,10 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
         lambda r: "S" + "G." + draw(r, BASE62 + "-_", 22) + "." + draw(r, BASE62 + "-_", 43),
         ("SENDGRID = '{}'", "send {}"),
     ),
-    "openai": (lambda r: "s" + "k-" + draw(r, BASE62, 20) + "T3Blbk" + "FJ" + draw(r, BASE62, 20), ("openai {}", "k='{}'")),
+    "openai": (
+        lambda r: "s" + "k-" + draw(r, BASE62, 20) + "T3Blbk" + "FJ" + draw(r, BASE62, 20),
+        ("openai {}", "k='{}'"),
+    ),
     "password": (
         lambda r: draw(r, BASE62 + "!#%&*", r.randrange(8, 18)),
         ('password = "{}"', "DB_PASSWORD={}", '"password": "{}",', "login(user, password='{}')", 'passwd: "{}"'),
@@ -138,7 +163,15 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "uuid key": (lambda r: str(uuid.UUID(bytes=r.randbytes(16), version=4)), ('api_key = "{}"', "HEROKU_API_KEY={}")),
 }
 
-BEFORE = ["import os", "", "# settings of the shop", "name: shop", "port = 8080", "def main():", "    return total(items)"]
+BEFORE = [
+    "import os",
+    "",
+    "# settings of the shop",
+    "name: shop",
+    "port = 8080",
+    "def main():",
+    "    return total(items)",
+]
 
 
 def file_text(rng: random.Random, line: str) -> str:
@@ -149,13 +182,12 @@ def diff_text(rng: random.Random, line: str) -> str:
     sign = rng.choice("+-+")
     marked = "\n".join(sign + row for row in line.split("\n"))
     context = [f" {row}" for row in rng.sample(BEFORE, 4)]
-    return "\n".join(
-        ["diff --git a/settings b/settings", "@@ -1,4 +1,5 @@", *context[:2], marked, *context[2:]]
-    ) + "\n"
+    return "\n".join(["diff --git a/settings b/settings", "@@ -1,4 +1,5 @@", *context[:2], marked, *context[2:]]) + "\n"
 
 
 def terminal_text(rng: random.Random, line: str) -> str:
-    return f"\x1b[32m$\x1b[0m ./deploy.sh\r\nloading\r\x1b[Kready\r\n{line.replace(chr(10), chr(13) + chr(10))}\r\n\x1b[1mdone\x1b[0m\r\n"
+    shown = line.replace("\n", "\r\n")
+    return f"\x1b[32m$\x1b[0m ./deploy.sh\r\nloading\r\x1b[Kready\r\n{shown}\r\n\x1b[1mdone\x1b[0m\r\n"
 
 
 PLACES: dict[str, Callable[[random.Random, str], str]] = {
@@ -169,8 +201,8 @@ def cut(rng: random.Random, secret: str, count: int) -> list[str]:
     """The secret in pieces of at least four characters, so that a piece that is left can be recognised."""
     room = range(4, max(5, len(secret) - 3))
     points = sorted(rng.sample(room, min(count, len(room))))
-    ends = [0, *(point for last, point in zip([0, *points], points, strict=False) if point - last >= 4), len(secret)]
-    return [secret[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    ends = [0, *(point for last, point in pairwise([0, *points]) if point - last >= 4), len(secret)]
+    return [secret[start:end] for start, end in pairwise(ends)]
 
 
 def planted(seed: int = SEED) -> Iterator[Planted]:
@@ -210,10 +242,13 @@ def pieces_of(parts: list[str]) -> tuple[str, ...]:
     return tuple(row for row in rows if len(row) >= 4 and "-----" not in row and "KEY" not in row)
 
 
-WORDS = (
-    "total price basket item order cache session token key author secretary password user index parser stream "
-    "buffer handler request response config option value result message account client server public private"
-).split()
+# fmt: off
+WORDS = [
+    "total", "price", "basket", "item", "order", "cache", "session", "token", "key", "author", "secretary", "password",
+    "user", "index", "parser", "stream", "buffer", "handler", "request", "response", "config", "option", "value",
+    "result", "message", "account", "client", "server", "public", "private",
+]
+# fmt: on
 
 
 def name(rng: random.Random, count: int = 3) -> str:
@@ -229,14 +264,18 @@ def lock(rng: random.Random) -> str:
     rows = []
     for _ in range(6):
         digest = base64.b64encode(hashlib.sha512(rng.randbytes(8)).digest()).decode()
-        rows.append(f'    "node_modules/{name(rng, 2)}": {{\n      "version": "{rng.randrange(9)}.{rng.randrange(20)}.1",')
+        rows.append(
+            f'    "node_modules/{name(rng, 2)}": {{\n      "version": "{rng.randrange(9)}.{rng.randrange(20)}.1",'
+        )
         rows.append(f'      "integrity": "sha512-{digest}",\n      "license": "MIT"\n    }},')
     return "\n".join(rows)
 
 
 def poetry(rng: random.Random) -> str:
     digests = [hashlib.sha256(rng.randbytes(8)).hexdigest() for _ in range(4)]
-    return "files = [\n" + "\n".join(f'  {{file = "{name(rng)}-1.0.whl", hash = "sha256:{d}"}},' for d in digests) + "\n]"
+    return (
+        "files = [\n" + "\n".join(f'  {{file = "{name(rng)}-1.0.whl", hash = "sha256:{d}"}},' for d in digests) + "\n]"
+    )
 
 
 def minified(rng: random.Random) -> str:
@@ -248,7 +287,7 @@ def minified(rng: random.Random) -> str:
                 [
                     f"function {a}({b}){{return {b}.{name(rng, 1)}?{c}({b}.key,{b}.token):null}}",
                     f"var {a}={b}.token,{c}={{password:{b},key:{c},secret:!0}};",
-                    f'{a}.{name(rng, 2).replace("-", "_")}=({b},{c})=>{b}["{name(rng, 2)}"]||{c}.key==="{name(rng, 1)}";',
+                    f'{a}.{name(rng, 1)}=({b},{c})=>{b}["{name(rng, 2)}"]||{c}.key==="{name(rng, 1)}";',
                 ]
             )
         )
@@ -257,11 +296,15 @@ def minified(rng: random.Random) -> str:
 
 def log(rng: random.Random) -> str:
     ids = [str(uuid.UUID(bytes=rng.randbytes(16), version=4)) for _ in range(4)]
-    return "\n".join(f"2024-05-{n + 1:02} 10:00:0{n} INFO request {i} took {rng.randrange(999)} ms" for n, i in enumerate(ids))
+    return "\n".join(
+        f"2024-05-{n + 1:02} 10:00:0{n} INFO request {i} took {rng.randrange(999)} ms" for n, i in enumerate(ids)
+    )
 
 
 def git_log(rng: random.Random) -> str:
-    return "\n".join(f"commit {rng.randbytes(20).hex()}\nAuthor: A. Person <a@shop.test>\n\n    {name(rng)}" for _ in range(4))
+    return "\n".join(
+        f"commit {rng.randbytes(20).hex()}\nAuthor: A. Person <a@shop.test>\n\n    {name(rng)}" for _ in range(4)
+    )
 
 
 def code(rng: random.Random) -> str:
@@ -271,10 +314,10 @@ def code(rng: random.Random) -> str:
             f"def {one}(password: str, token: str | None = None) -> {two.title().replace('_', '')}:\n"
             f"    self.password = password\n    self.{one} = {two}(password=password, token=token)\n",
             f'{one} = os.environ["API_KEY"]\npassword = getpass.getpass("Password: ")\nsecret = settings.SECRET_KEY\n',
-            f"if token == tokenizer.eos_token:\n    key = lambda {two}: {two}.key\n    tokens = {rng.randrange(9999)}\n",
-            f"const {{ password, apiKey }} = req.body;\nauth.login({{ password: password, key: apiKey }});\n",
+            f"if token == tokens.eos_token:\n    key = lambda {two}: {two}.key\n    tokens = {rng.randrange(9999)}\n",
+            "const { password, apiKey } = req.body;\nauth.login({ password: password, key: apiKey });\n",
             f'parser.add_argument("--password", help="the password of {one}")\nmax_tokens = {rng.randrange(9999)}\n',
-            f"password: ${{DB_PASSWORD}}\napi_key: {{{{ vault.api_key }}}}\nsecret: <your secret here>\ntoken: $TOKEN\n",
+            "password: ${DB_PASSWORD}\napi_key: {{ vault.api_key }}\nsecret: <your secret>\ntoken: $TOKEN\n",
             f'cache_key = f"{one}:{two}:{{user.id}}"\nprimary_key = "{one}"\npublic_key = load("{two}.pub")\n',
             f"token = self._advance()\nif token.kind is TokenKind.{one.upper()}:\n    keys = list({two}.keys())\n",
         ]
@@ -285,7 +328,7 @@ def hashes(rng: random.Random) -> str:
     digest = hashlib.new(rng.choice(["md5", "sha1", "sha256", "sha512"]), rng.randbytes(9)).hexdigest()
     return rng.choice(
         [
-            f'{digest}  {name(rng)}.tar.gz\n{digest[::-1]}  {name(rng)}.zip',
+            f"{digest}  {name(rng)}.tar.gz\n{digest[::-1]}  {name(rng)}.zip",
             f'checksum = "{digest}"\netag: "{digest}"\nrevision={digest}',
             f"index {digest[:7]}..{digest[7:14]} 100644\nSubproject commit {digest[:40]}",
             f'{{"sha": "{digest}", "id": "{uuid.UUID(bytes=rng.randbytes(16), version=4)}"}}',
@@ -298,9 +341,9 @@ def hashes(rng: random.Random) -> str:
 def prose(rng: random.Random) -> str:
     return rng.choice(
         [
-            f"The password must be longer than {rng.randrange(6, 20)} characters. Your token: see the page on {name(rng)}.",
+            f"The password must be longer than {rng.randrange(6, 20)} characters. Your token: see page {name(rng)}.",
             "Forgotten password? Enter the key: it is printed on the card. Secret: none of it is stored.",
-            f"FAILED tests/test_{name(rng, 2)}.py::test_{name(rng)}[{rng.randrange(99)}-{name(rng, 1)}] - KeyError: 'token'",
+            f"FAILED tests/test_{name(rng, 2)}.py::test_{name(rng)}[{rng.randrange(99)}] - KeyError: 'token'",
             f"error TS2322: Type '{name(rng)}' is not assignable to type 'password: string'.",
             f"https://docs.shop.test/api/{name(rng)}?page={rng.randrange(99)}&sort=key#authentication",
             f"E       AssertionError: assert 'password' in {{'token': None, 'key': {rng.randrange(99)}}}",
@@ -309,7 +352,7 @@ def prose(rng: random.Random) -> str:
 
 
 def certificate(rng: random.Random) -> str:
-    return armour(rng, "PUBLIC", 64, 270).replace("KEY", "KEY") + "\nssh-ed25519 " + base64_of(rng, 51) + " a@shop"
+    return armour(rng, "PUBLIC", 64, 270) + "\nssh-ed25519 " + base64_of(rng, 51) + " a@shop"
 
 
 def settings(rng: random.Random) -> str:
@@ -321,7 +364,9 @@ def settings(rng: random.Random) -> str:
 
 
 def long_names(rng: random.Random) -> str:
-    return "\n".join(f"{name(rng, 5)}{rng.randrange(99)} = {name(rng, 6)}.{name(rng, 4)}({rng.randrange(10**12)})" for _ in range(5))
+    return "\n".join(
+        f"{name(rng, 5)}{rng.randrange(99)} = {name(rng, 6)}.{name(rng, 4)}({rng.randrange(10**12)})" for _ in range(5)
+    )
 
 
 def source_map(rng: random.Random) -> str:

@@ -8,11 +8,13 @@ import errno
 import os
 import select
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 CHUNK_BYTES = 64 * 1024
 QUIET_MS = 50
 """A terminal hands output over a moment after it was written; so long we wait once the command has ended."""
+_SETTLED_MS, _SETTLE_S = 20, 0.5
 
 
 class Pump:
@@ -25,6 +27,7 @@ class Pump:
         self._seen = seen
         self._terminal = terminal
         self._ended, self._end = os.pipe()
+        self._copying = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
 
     def start(self) -> None:
@@ -36,6 +39,18 @@ class Pump:
         self._thread.join()
         os.close(self._ended)
 
+    def settle(self) -> None:
+        """While the command is stopped: waits until all that it wrote is shown, or nobody takes it for a while."""
+        watch = select.poll()
+        watch.register(self.source, select.POLLIN)
+        deadline = time.monotonic() + _SETTLE_S
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            if not watch.poll(_SETTLED_MS if self._terminal else 0):
+                if self._copying.acquire(timeout=_SETTLE_S):
+                    self._copying.release()
+                return
+            time.sleep(0.001)
+
     def _run(self) -> None:
         watch = select.poll()
         watch.register(self.source, select.POLLIN)
@@ -44,8 +59,9 @@ class Pump:
         while True:
             ready = [fd for fd, _ in watch.poll(timeout)]
             if self.source in ready:
-                if not self._copy():
-                    return
+                with self._copying:
+                    if not self._copy():
+                        return
             elif timeout is None:  # the command has ended: from here on an empty source is the end
                 watch.unregister(self._ended)
                 timeout = QUIET_MS if self._terminal else 0

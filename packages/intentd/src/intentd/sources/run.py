@@ -144,14 +144,9 @@ class Command:
             fds[fd] = None
         return fds
 
-    def _t(self, *a):
-        with open("/tmp/trace.txt", "a") as f: print(os.getpid(), *a, file=f)
-
     def _loop(self, woken: int) -> int:
         while True:
             ready = self._wait(woken)
-            import termios
-            self._t("ready", ready, "outer", self._pair and (self._pair.outer, self._pair.master, self._pair.raw, self._pair._keys), [hex(x) for x in termios.tcgetattr(self._pair.master)[:4]],[hex(x) for x in termios.tcgetattr(0)[:4]])
             if woken in ready:
                 for number in os.read(woken, 256):
                     self._forward(number)
@@ -183,7 +178,6 @@ class Command:
         return {fd for fd, _ in watch.poll()}
 
     def _forward(self, number: int) -> None:
-        self._t("signal", number)
         if number == signal.SIGWINCH and self._pair:
             self._pair.copy_size()
             if self._pair.raw:
@@ -202,23 +196,21 @@ class Command:
     def _stopped(self, number: int) -> None:
         """The command has stopped: it wants the terminal and can have it, or we stop as it did, until we may go on."""
         pair = self._pair
-        self._t("stopped", number, pair and pair.is_foreground())
         if pair and number in _NEEDS_TERMINAL and pair.is_foreground():
             pair.enter_foreground()
         else:
+            for pump in self._pumps:
+                pump.settle()
             was_raw = pair is not None and pair.raw
             if pair:
                 pair.restore()
             _stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
-            import termios
-            self._t("resumed", pair and pair.is_foreground(), [hex(x) for x in termios.tcgetattr(0)[:4]])
             if pair and (was_raw or self._outlets.interactive) and pair.is_foreground():
                 pair.enter_foreground()
             elif pair:
                 pair.enter_background()
         if pair:
             pair.copy_size()
-        self._t("resume", pair and pair.raw)
         self._monitor.resume(foreground=pair is not None and pair.raw)
 
     def _drain(self) -> None:

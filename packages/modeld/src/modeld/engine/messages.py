@@ -140,7 +140,9 @@ class ShelfFigures:
 class Ended:
     """Ends a `Run`. `length` is how much of the tape is resident.
 
-    `reason` is PREEMPTED wherever the stop flag ended it; the front knows why it set the flag.
+    `reason` is PREEMPTED wherever the stop flag ended it; the front knows why it set the flag. `first_pass_at` is when
+    the first call of the model for the prompt began, in seconds of the machine's monotonic clock: both processes have
+    the same, and only the front knows the request's arrival.
     """
 
     reason: Reason
@@ -148,6 +150,7 @@ class Ended:
     usage: Usage
     timings: Timings
     shelf: ShelfFigures = field(factory=ShelfFigures)
+    first_pass_at: float | None = None
 
 
 @_kind("failed")
@@ -172,5 +175,13 @@ class EngineGone:
     reason: str
 
 
+@frozen(kw_only=True)
+class EngineUnloaded:
+    """The engine process of this epoch has ended, as it was asked to. There is none until one is asked for."""
+
+    epoch: int
+
+
+FromSupervisor = EngineGone | EngineUnloaded
 ToEngine = Run | Encode | Quit
 FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Ended | Failed

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
@@ -14,8 +14,10 @@ from modeld.engine.messages import (
     Encoded,
     Ended,
     EngineGone,
+    EngineUnloaded,
     Failed,
     FromEngine,
+    FromSupervisor,
     Quit,
     Ready,
     Refused,
@@ -52,13 +54,13 @@ class Supervisor:
     """Keeps one engine process running. `on_message` is called in the event loop, with messages of the current epoch.
 
     After `Ready`, `send` one `Run` or `Encode` at a time. `EngineGone` ends whatever ran; a `Ready` of the next epoch
-    follows, or `Refused`, after which nothing does.
+    follows, or `Refused`, after which nothing does until `load`.
     """
 
     def __init__(
         self,
         config: EngineConfig,
-        on_message: Callable[[FromEngine | EngineGone], None],
+        on_message: Callable[[FromEngine | FromSupervisor], None],
         *,
         patience: Patience | None = None,
         start_child: Callable[[EngineConfig, int, int], Awaitable[Child]] = Child.start,
@@ -75,12 +77,14 @@ class Supervisor:
         self._epoch = 0
         self._ready = False
         self._refused = False
+        self._resting = False
+        self._dismissed = False
         self._bound = asyncio.Timeout(None)
         self._heard = 0.0
         self._slowest = 0.0
 
     def __repr__(self) -> str:
-        state = "ready" if self._ready else "refused" if self._refused else "not ready"
+        state = "ready" if self._ready else "refused" if self._refused else "at rest" if self._resting else "not ready"
         return f"Supervisor(epoch={self._epoch}, pid={self.pid}, {state})"
 
     @property
@@ -119,6 +123,31 @@ class Supervisor:
         if self._flag:
             self._flag.clear()
 
+    def unload(self) -> None:
+        """Ends the idle engine. `EngineUnloaded` follows when its memory is free, and then nothing until `load`."""
+        self._resting = True
+        self._dismiss()
+
+    def load(self, model: str | None) -> None:
+        """Loads `model` in place of what is loaded, was refused or was unloaded. `Ready` or `Refused` follows."""
+        self._config = evolve(self._config, model=model)
+        self._resting = self._refused = False
+        self._dismiss()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._keep_another_alive(), name="engine supervisor")
+
+    def _dismiss(self) -> None:
+        """What the child still says does not count any more."""
+        if self._child is None:
+            return
+        self._dismissed = True
+        if self._ready:
+            self._ready = False
+            self._child.write(self._codec.encode(str(self._epoch), Quit()))
+            self._bound.reschedule(self._now() + self._patience.quit)
+        else:
+            self._child.kill()
+
     async def close(self) -> None:
         """Ends the engine: asks it to quit, and kills it if it does not. Nothing is reported any more."""
         self._closing.set()
@@ -136,8 +165,7 @@ class Supervisor:
         self._flag.close()
         self._task = None
 
-    async def _keep_alive(self, first: Child) -> None:
-        child: Child | None = first
+    async def _keep_alive(self, child: Child | None) -> None:
         pause, failed_loads = self._patience.pause, 0
         while True:
             born = self._now()
@@ -146,17 +174,35 @@ class Supervisor:
             self._ready = False
             if self._refused or self._closing.is_set():
                 return
-            _log.warning("engine %d is gone: it %s", self._epoch, reason)
-            self._tell(EngineGone(epoch=self._epoch, reason=reason))
-            if failed_loads >= self._patience.loads:
-                self._give_up(reason)
+            if self._dismissed:
+                pause, failed_loads = self._patience.pause, 0
+                self._part()
+            else:
+                _log.warning("engine %d is gone: it %s", self._epoch, reason)
+                self._tell(EngineGone(epoch=self._epoch, reason=reason))
+                if self._now() - born > self._patience.stable:
+                    pause = self._patience.pause
+                if failed_loads >= self._patience.loads:
+                    failed_loads = 0
+                    self._give_up(reason)
+                elif await self._closed_within(pause):
+                    return
+                pause = min(2 * pause, self._patience.longest_pause)
+            if not self._is_wanted():
                 return
-            if self._now() - born > self._patience.stable:
-                pause = self._patience.pause
-            if await self._closed_within(pause):
-                return
-            pause = min(2 * pause, self._patience.longest_pause)
             child = await self._begin_again()
+
+    def _is_wanted(self) -> bool:
+        return not (self._refused or self._resting or self._closing.is_set())
+
+    async def _keep_another_alive(self) -> None:
+        await self._keep_alive(await self._begin_again())
+
+    def _part(self) -> None:
+        """The child that was dismissed is gone. Its listener may ask for another one at once."""
+        self._dismissed = False
+        if self._resting:
+            self._tell(EngineUnloaded(epoch=self._epoch))
 
     async def _begin(self) -> Child:
         assert self._flag is not None
@@ -192,6 +238,8 @@ class Supervisor:
         return hung + end
 
     def _receive(self, message: FromEngine) -> None:
+        if self._dismissed:
+            return
         match message:
             case Ready():
                 self._ready = True
@@ -228,7 +276,7 @@ class Supervisor:
             )
         )
 
-    def _tell(self, message: FromEngine | EngineGone) -> None:
+    def _tell(self, message: FromEngine | FromSupervisor) -> None:
         if self._closing.is_set():
             return
         try:

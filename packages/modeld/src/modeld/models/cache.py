@@ -12,7 +12,7 @@ VARIABLE = "GUESSAHEAD_CACHE_DIR"
 
 def folder(name: str) -> Path:
     """A folder of the cache, made owner-only where it is new. Raises `LoadError` where that fails."""
-    root = Path(os.environ.get(VARIABLE) or user_cache_path("guessahead"))
+    root = Path(os.environ.get(VARIABLE) or user_cache_path("guessahead", appauthor=False))
     path = root / name
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -28,8 +28,9 @@ class OpKey:
 class Op:
     """An operation as far as scheduling it goes.
 
-    `digest` stands for what it does: two guesses with the same digest are the same guess. `deadline` is a time of the
-    clock that `now` is read from.
+    `digest` stands for what it does: two guesses with the same digest are the same guess. `lane` is any word that is
+    the same for the same lane. `deadline` is a time of the clock that `now` is read from. `switches`: it ends or
+    exchanges the engine, so it needs none that is loaded.
     """
 
     key: OpKey
@@ -37,6 +38,7 @@ class Op:
     digest: bytes = b""
     lane: str | None = None
     deadline: float | None = None
+    switches: bool = False
 
 
 # --- events ---------------------------------------------------------------------------------------------
@@ -89,6 +91,14 @@ class EngineLost:
 
 
 @frozen
+class EngineSwitched:
+    """The running operation has ended or exchanged the engine, as it was to. `loaded`: there is one now, and idle."""
+
+    key: OpKey
+    loaded: bool
+
+
+@frozen
 class Tick:
     """Time passed."""
 
@@ -106,6 +116,7 @@ Event = (
     | EngineProduced
     | EngineEnded
     | EngineLost
+    | EngineSwitched
     | Tick
     | ShutdownAsked
 )
@@ -156,4 +167,9 @@ class Fail:
     retry: bool
 
 
-Command = Accept | Start | Stop | End | Fail
+@frozen
+class Wake:
+    """Load the engine again: an operation waits for it."""
+
+
+Command = Accept | Start | Stop | End | Fail | Wake

@@ -47,13 +47,14 @@ class Pace:
 
 @define(kw_only=True)
 class Counts:
-    """What one operation did so far. `passes` are calls of the model."""
+    """What one operation did so far. `passes` are calls of the model, `first` is when the first of them began."""
 
     passes: int = 0
     prefilled: int = 0
     finished: int = 0
     stopped: int = 0
     stopped_ms: float = 0.0
+    first: float | None = None
 
 
 class Outcome(Enum):
@@ -111,6 +112,7 @@ class Prefill:
         if not self._shelf.make_room(work.tape, end - start):
             return Outcome.FULL
         began = self._clock()
+        counts.first = began if counts.first is None else counts.first
         extended = self._call(work, end, rows)
         if extended is None:
             return Outcome.FULL

@@ -117,7 +117,14 @@ class Slot:
     def _ended(self, account: Account, reason: Reason, length: int) -> Ended:
         chunk_ms = self._pace.cost_ms(self._pace.chunk(account.guess))
         timings = account.timings(self._clock(), chunk_ms)
-        return Ended(reason=reason, length=length, usage=account.usage(), timings=timings, shelf=self.figures())
+        return Ended(
+            reason=reason,
+            length=length,
+            usage=account.usage(),
+            timings=timings,
+            shelf=self.figures(),
+            first_pass_at=account.prefill.first,
+        )
 
     def _config(self, request: Run) -> DecodeConfig | None:
         """How to generate; None where nothing is. A guess ends after the prefill."""

@@ -24,7 +24,10 @@ _NAMES: dict[Weight, str] = {
         r"secrets?|(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
         r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string"
     ),
-    "token": r"(?:[a-z]{0,12}[_-]?)tokens?|auth|credentials?|cookie|session(?:[_-]?id)?|bearer|dsn|webhook(?:[_-]?url)?",
+    "token": (
+        r"(?:(?:access|auth|refresh|bearer|api|id|session)[_-]?)?tokens?|auth|credentials?|cookie|session(?:[_-]?id)?"
+        r"|bearer|dsn|webhook(?:[_-]?url)?"
+    ),
     "key": r"keys?|salt|seed|iv|pin",
 }
 _SUFFIX = (
@@ -33,11 +36,13 @@ _SUFFIX = (
 )
 # Where a name can begin, found by an automaton: a name of many alternatives is slow to look for otherwise.
 _BEGIN = re2.compile("(?i)" + "|".join(_NAMES.values()))
+_TYPE = r"[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3}"
 _HEAD = re.compile(
     "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}"
     r"(?:\\?[\"'`])?\]?[ \t]{0,20}"
-    r"(?::[ \t]{0,8}[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{0,20}",
+    rf"(?::[ \t]{{0,8}}{_TYPE} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{{0,20}}",
 )
+_ANNOTATED = re.compile(r":[^=]+=")
 _FLAG = re.compile(
     r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
     r"|(?P<secret>secret|api-?key|access-?key|secret-?key|private-?key)|(?P<token>token|auth|credentials))[ \t]{1,4}",
@@ -48,19 +53,19 @@ _ELEMENT = re.compile(
     r"|(?P<token>token))>[ \t]{0,8}(?=[^<>\s]{3,400}</)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
+_QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
 _MARKS = r"[ \t]*\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*"
 _NEXT = re.compile(_MARKS)
 _LINE_GAP = re.compile(rf"[\"'`]?[ \t]{{0,8}}[+.\\]?{_MARKS}")
 _LITERALS = re.compile(rf"\\?[\"'`][ \t]{{0,8}}[+.]?(?:[ \t]{{0,8}}|{_MARKS})(?=[fbrFBR]?[\"'`])")
 _PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
-_OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*$")
+_OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*\Z")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
 MAX_GOES_ON = 4_000
 
 _EMPTY = re.compile(
-    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<.*|\(.*|([*xX.#_\-•?0])\1*|\[redacted\].*|\[secret removed\].*|@\w+[({].*"
+    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<.*|\(.*|([*xX.#_\-•?0])\1*|\[redacted\].*|@\w+[({].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
     r"|required|optional|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
     r"|(?:u?int|float|utf-?|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
@@ -68,22 +73,25 @@ _EMPTY = re.compile(
 )
 _CODE = re.compile(r".*[(){}\[\]|].*|(?:self|this|cls|os|process|env|config|settings|args|options|request|ctx)[.>].*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
-_WORD = re.compile(r"[A-Za-z_]+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_\-.~%:$!]+")
-_PATH = re.compile(r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+")
+_PATH = re.compile(
+    r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+"
+)
 _WORDS = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,8}")
 _NUMBERS = re.compile(r"\d+")
 
 # Names that end in "key" or "token" and are open to everybody.
 _OPEN = re.compile(
-    r"(?i)(?:public|pub|cache|primary|foreign|sort|partition|row|dict|map|object|idempotency|translation|i18n|group|index"
+    r"(?i)public|pub|cache|primary|foreign|sort|partition|row|dict|map|object|idempotency|translation|i18n|group|index"
     r"|unique|lookup|query|hash|routing|dedup|content|lock|page|next|continuation|pad|eos|bos|unk|mask|sep|cls|special"
-    r"|column|field|message|hot|arrow|shortcut|tab|enter|modifier|data|registry|react|ordering|json|yaml|csrf|max|min"
-    r"|num|n|total|prompt|completion|input|output|new|stop)[_\-. ]?"
+    r"|column|field|hot|arrow|shortcut|tab|enter|modifier|registry|react|ordering|json|yaml|max|min|num|total|prompt"
+    r"|completion|stop"
 )
+_NAME = re.compile(r"[\w.-]*\Z")
+_PARTS = re.compile(r"[_\-.]|(?<=[a-z])(?=[A-Z])")
 
 
 @frozen
@@ -100,7 +108,7 @@ def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
     """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
     for pattern in (_HEAD,) if across else (_HEAD, _FLAG, _ELEMENT):
         for head in _heads(view.text) if pattern is _HEAD else pattern.finditer(view.text):
-            if across and not view.joins(head.start(), head.end() + 1):
+            if across and (not view.joins(head.start(), head.end() + 1) or _ANNOTATED.search(head[0])):
                 continue
             weight = _weight(view.text, head)
             if weight is not None:
@@ -120,20 +128,13 @@ def _weight(text: str, head: re.Match[str]) -> Weight | None:
     """How much the name says; None where it is part of another word, or of a name that is open."""
     weight = next(weight for weight in _NAMES if weight in head.groupdict() and head[weight])
     word = head.start(weight)
-    before = text[max(0, word - 30) : word]
-    if before and before[-1].isalpha() and not (text[word].isupper() and before[-1].islower()) and weight != "secret":
-        if weight != "password" or head[weight].lower() in ("pass", "pwd"):
-            return None
-    if weight in ("token", "key") and _OPEN.search(before[-14:] + text[word : head.end(weight)]) and _is_open(before, head[weight]):
+    name = _NAME.search(text, max(0, word - 40), word)
+    before = name[0] if name else ""
+    glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
+    if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd")):
         return None
-    return weight
-
-
-def _is_open(before: str, word: str) -> bool:
-    name = re.search(r"[\w.-]*$", before)
-    full = (name[0] if name else "") + word
-    opened = _OPEN.match(full.rsplit(".", 1)[-1])
-    return opened is not None or any(_OPEN.fullmatch(part) for part in re.split(r"[_\-.]|(?<=[a-z])(?=[A-Z])", full))
+    parts = _PARTS.split(before + head[weight]) if weight in ("token", "key") else []
+    return None if any(_OPEN.fullmatch(part) for part in parts) else weight
 
 
 def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
@@ -171,7 +172,7 @@ def _value(text: str, at: int) -> _Value | None:
 
 
 def _continuation(text: str, value: _Value, sure: bool) -> tuple[str, int, int] | None:
-    """What goes on of a value that a line break or the end of a literal cut; `sure`: what is there is secret already."""
+    """What goes on of a value that a line break or a literal's end cut; `sure`: what is there is secret already."""
     first = end = value.start + len(value.text)
     whole = ""
     while len(whole) < MAX_GOES_ON:
@@ -213,9 +214,7 @@ def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -
     text = value.text.rstrip("\\")
     if weight == "key" and _HASH.fullmatch(text):
         return False
-    if _EMPTY.fullmatch(text) or (
-        weight != "password" and _PATH.fullmatch(text) and not _looks_random(text, 20)
-    ):
+    if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not _looks_random(text, 20)):
         return False
     if weight == "password":
         return _is_password(text, value, head, flag)
@@ -231,7 +230,7 @@ def _is_password(text: str, value: _Value, head: re.Match[str], flag: bool) -> b
     if value.quoted:
         phrase = " " in text
         return len(text) >= 3 and not text.endswith((":", "?")) and (not phrase or "phrase" in head[0].lower() or digit)
-    if _CODE.fullmatch(text) and not (value.last and _in_environment(head)) or _DOTTED.fullmatch(text):
+    if (_CODE.fullmatch(text) and not (value.last and _in_environment(head))) or _DOTTED.fullmatch(text):
         return False
     if flag:
         return len(text) >= 4 and not text.isupper() and text[0] != "-" and (value.last or odd or digit)
@@ -258,7 +257,7 @@ def _is_plain_secret(text: str, value: _Value, head: re.Match[str]) -> bool:
         return True
     if _DOTTED.fullmatch(text) or (_IDENTIFIER.fullmatch(text) and not (value.last and _is_mixed(text))):
         return False
-    return any(map(str.isdigit, text)) and any(map(str.isalpha, text)) or _is_mixed(text)
+    return (any(map(str.isdigit, text)) and any(map(str.isalpha, text))) or _is_mixed(text)
 
 
 def _is_mixed(text: str) -> bool:

@@ -19,7 +19,6 @@ from detect_secrets.plugins.github_token import GitHubTokenDetector
 from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
 from detect_secrets.plugins.jwt import JwtTokenDetector
 from detect_secrets.plugins.mailchimp import MailchimpDetector
-from detect_secrets.plugins.npm import NpmDetector
 from detect_secrets.plugins.openai import OpenAIDetector
 from detect_secrets.plugins.pypi_token import PypiTokenDetector
 from detect_secrets.plugins.sendgrid import SendGridDetector
@@ -40,7 +39,6 @@ DETECTORS: tuple[type[RegexBasedDetector], ...] = (
     GitLabTokenDetector,
     JwtTokenDetector,
     MailchimpDetector,
-    NpmDetector,
     OpenAIDetector,
     PypiTokenDetector,
     SendGridDetector,
@@ -54,9 +52,10 @@ DETECTORS: tuple[type[RegexBasedDetector], ...] = (
 
 @frozen
 class Form:
-    """How one secret looks. `hint` is a text without which it cannot be there, in lower case; `group` is its secret part.
+    """How one secret looks: its pattern and the group that is secret.
 
-    `split`: it is so particular that it is looked for across line breaks too. `random`: only with capitals and digits.
+    `hint` is a text without which it cannot be there, in lower case. `split`: it is so particular that it is looked for
+    across line breaks too. `random`: only with capitals and digits.
     """
 
     kind: str
@@ -73,13 +72,12 @@ _HINTS: dict[type[RegexBasedDetector], str] = {
     BasicAuthDetector: "://",
     JwtTokenDetector: "eyj",
     MailchimpDetector: "-us",
-    NpmDetector: "_authtoken",
 }
 
 
 def _borrowed() -> Iterator[Form]:
     for detector in DETECTORS:
-        for pattern in detector.denylist:
+        for pattern in detector().denylist:
             yield Form(
                 kind=str(detector.secret_type),
                 pattern=pattern,
@@ -109,6 +107,7 @@ _OWN = (
     _own("Stripe Key", "k_", r"(?:sk|rk)_(?:live|test)_[0-9a-zA-Z]{16,}"),
     _own("Stripe Key", "whsec_", r"whsec_[0-9a-zA-Z+/=]{24,}"),
     _own("SendGrid API Key", "sg.", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    _own("npm Token", "_authtoken", r"_authToken[\"']?\s{0,4}[=:]\s{0,4}[\"']?([^\s\"'$]{8,})", 1),
     _own("npm Token", "npm_", r"npm_[A-Za-z0-9]{36,}"),
     _own("PyPI Token", "pypi-ag", r"pypi-Ag[A-Za-z0-9_-]{50,}"),
     _own("OpenAI Token", "sk-", r"(?<![\w-])sk-[A-Za-z0-9_-]{20,}", random=True),
@@ -122,9 +121,20 @@ _OWN = (
     _own("Atlassian Token", "atatt3", r"ATATT3[\w=-]{50,}"),
     _own("Age Key", "age-secret", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     _own("Credentials in an address", "://", r"://[^\s/:@\"'`<>]{0,100}:([^\s/\"'`<>]{1,200})@", 1),
-    _own("Authorization", "auth", r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;]{8,})", 1),
+    _own(
+        "Authorization",
+        "auth",
+        r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;]{8,})",
+        1,
+    ),
     _own("Bearer", "bearer", r"(?i)\bbearer\s+([\w.~+/-]{16,}=*)", 1, random=True),
-    _own("Cookie", "cookie", r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"']+=[^\s;\"']{16,}[^\n\"']*)", 1, split=False),
+    _own(
+        "Cookie",
+        "cookie",
+        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"']+=[^\s;\"']{16,}[^\n\"']*)",
+        1,
+        split=False,
+    ),
     _own("netrc", "machine", r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)", 1, split=False),
     _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:([^\s\"']+)", 1, split=False),
     _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),

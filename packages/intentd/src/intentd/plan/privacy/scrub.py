@@ -1,7 +1,7 @@
 """Owns making a text fit for a prompt (I3): what looks like a secret is replaced before anything else sees the text.
 
-It works on the plain text, since that is what a prompt holds. Lines stay where they are. A text should come in whole and
-be cut afterwards: half a key does not look like one.
+It works on the plain text, since that is what a prompt holds. Lines stay where they are. A text should come in whole
+and be cut afterwards: half a key does not look like one.
 """
 
 import re
@@ -39,15 +39,12 @@ def scrub(text: str) -> Scrubbed:
 
 
 def _find(text: str) -> dict[Span, str]:
-    found = dict.fromkeys(key_blocks(text), "Private Key")
-    for across, views in ((False, [whole(text)]), (True, joined(text))):
-        for view in views:
-            for kind, start, end in (*known(view, across), *assigned(view, across)):
-                found |= dict.fromkeys(view.spans(start, end), kind)
-            if across:
-                for block in key_blocks(view.text):
-                    if view.joins(block.start, block.end):
-                        found |= dict.fromkeys(view.spans(block.start, block.end), "Private Key")
+    views = joined(text)
+    found = dict.fromkeys(key_blocks(text, views), "Private Key")
+    for view in (whole(text), *views):
+        across = len(view.starts) > 1
+        for kind, start, end in (*known(view, across), *assigned(view, across)):
+            found |= dict.fromkeys(view.spans(start, end), kind)
     return found
 
 

@@ -14,7 +14,7 @@ from attrs import define, frozen
 _PART = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.%~!$*&^@")
 _WRAPPED = re.compile(r"\\?\n")
 _NEXT_LINE = re.compile(r"\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*[fbrFBR]?[\"'`]?")
-_LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}$")
+_LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}\Z")
 _TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
 
 

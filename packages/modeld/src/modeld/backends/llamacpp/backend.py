@@ -122,7 +122,10 @@ class LlamaBackend:
         garbage = self._arena.release(sequence, length) if self._arena else None
         if garbage is not None:
             llama.llama_memory_seq_cp(self._memory, sequence, self._garbage, garbage, -1)
-        return bool(llama.llama_memory_seq_rm(self._memory, sequence, length, -1))
+        forgotten = bool(llama.llama_memory_seq_rm(self._memory, sequence, length, -1))
+        if self._arena and not self._arena.live:
+            self._compact()
+        return forgotten
 
     def _written(self, sequence: int, start: int, count: int) -> None:
         if self._arena and count:

@@ -1,8 +1,8 @@
-"""Owns the index of a growing row of tokens: the longest suffix that occurred before, and where. Knows no tapes, no costs.
+"""Owns the index of a growing row of tokens: the longest suffix that occurred before, and where. No tapes, no costs.
 
-A suffix automaton, built online (Blumer et al., 1985): amortised constant time a token, at most 2n states. The states on
-the path of suffix links from the newest one are the suffixes of the text; the first of them is the longest suffix that
-occurred before, which is all that drafting asks for.
+A suffix automaton, built online (Blumer et al., 1985): amortised constant time a token, at most 2n states. The states
+on the path of suffix links from the newest one are the suffixes of the text; the first of them is the longest suffix
+that occurred before, which is all that drafting asks for.
 """
 
 from attrs import define, field, frozen
@@ -14,7 +14,7 @@ then the shortest of them keep an older occurrence."""
 
 @frozen
 class Match:
-    """The last `length` tokens stand also at positions `follow - length` … `follow - 1`; `follow` is what came after."""
+    """The last `length` tokens stand also at `follow - length` … `follow - 1`; at `follow` is what came after."""
 
     length: int
     follow: int
@@ -33,6 +33,10 @@ class Automaton:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def states(self) -> int:
+        return len(self._next)
 
     def append(self, token: int) -> Match:
         """Add a token; the longest suffix that occurred before, at its most recent earlier occurrence."""

@@ -1,4 +1,4 @@
-"""Owns the drafter that the decode loop talks to: it knows the tape, proposes drafts, and learns from what became of them.
+"""Owns the drafter that the decode loop talks to: it knows the tape, proposes drafts, learns from what became of them.
 
 It keeps one text of everything it was shown, beside the tape and grown with it, so a warm tape costs nothing to draft
 from. A tape that is cut or forked only ends a passage of that text. What is stale in it is still a fair guess: every
@@ -69,20 +69,20 @@ class Drafter:
         self._shortest = 1 if shortest is None else shortest
         self._proposed, self._place = 0, None
 
-    def follow(self, tape: Ids) -> None:
-        """The tape is this now. Called after every prefill chunk; costs about 3 µs for a token not seen before."""
-        start = self._enter(tape)
-        self._source.read(tape[start:].tolist())
+    def follow(self, history: Ids) -> None:
+        """The tape is `history` now. Called after every prefill chunk; costs about 3 µs for a token not seen before."""
+        start = self._enter(history)
+        self._source.read(history[start:].tolist())
 
-    def propose(self, tape: Ids, limit: int) -> Sequence[int]:
-        """At most `limit` tokens that may follow the tape; none where they would not pay.
+    def propose(self, history: Ids, limit: int) -> Sequence[int]:
+        """At most `limit` tokens that may follow `history`; none where they would not pay.
 
-        What the tape gained since the last proposal counts as generated.
+        What it gained since the last proposal counts as generated.
         """
-        start = self._enter(tape)
-        prompt = max(start, len(tape) - 1 - self._proposed)
-        self._source.read(tape[start:prompt].tolist())
-        for token in tape[prompt:].tolist():
+        start = self._enter(history)
+        prompt = max(start, len(history) - 1 - self._proposed)
+        self._source.read(history[start:prompt].tolist())
+        for token in history[prompt:].tolist():
             self._say(token)
         draft = self._draft(min(limit, LIMIT))
         self._proposed = len(draft)
@@ -117,7 +117,9 @@ class Drafter:
     def check(self) -> None:
         """The text ends with the tape, as far back as its last passage goes."""
         size = min(len(self._tape), OVERLAP)
-        assert self._source.text.tokens[len(self._source.text) - size :] == self._tape[len(self._tape) - size :].tolist()
+        assert (
+            self._source.text.tokens[len(self._source.text) - size :] == self._tape[len(self._tape) - size :].tolist()
+        )
         assert len(self._known) <= REMEMBERED
 
     def _draft(self, limit: int) -> list[int]:
@@ -142,7 +144,8 @@ class Drafter:
         if size <= len(tape) and np.array_equal(old, tape[:size]):
             return self._renewed(size)
         self._known = [old, *self._known][:REMEMBERED]
-        start = max(agreement(tape, known) for known in self._known)
+        # The last token is read in any case: it is what the next match is found by.
+        start = max(0, min(len(tape) - 1, max(agreement(tape, known) for known in self._known)))
         self._breaks += 1
         self._source.read([-self._breaks, *tape[max(0, start - OVERLAP) : start].tolist()])
         return self._renewed(start)

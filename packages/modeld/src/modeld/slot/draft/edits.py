@@ -1,7 +1,7 @@
 """Owns the edits that this answer has made to what it copies, so that the next draft makes them too.
 
-A rename, a changed call, another quote: an edit is often made again wherever the same tokens come. A rule holds until it
-fails once.
+A rename, a changed call, another quote: an edit is often made again wherever the same tokens come. A rule holds until
+it fails once.
 """
 
 from attrs import define, field, frozen

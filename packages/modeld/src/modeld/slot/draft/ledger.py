@@ -2,11 +2,11 @@
 
 from attrs import define
 
-ALLOWANCE = 4.0
+ALLOWANCE = 8.0
 """Single rows' worth of time that may be lost before drafting is switched off: the budget of a probe."""
-CREDIT = 8.0
+CREDIT = 64.0
 """Single rows' worth of gain that is remembered; more would let a long good run hide a long bad one."""
-FIRST_REST, LONGEST_REST = 64, 2_048
+FIRST_REST, LONGEST_REST = 32, 2_048
 """Tokens without drafts after switching off: doubled every time that a retry fails."""
 
 

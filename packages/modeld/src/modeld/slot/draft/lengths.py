@@ -21,7 +21,7 @@ PRIOR = (
 PRIOR_WEIGHT = 20.0
 MEMORY = 800.0
 """Observations after which old ones count half."""
-REFRESH = 32
+REFRESH = 64
 """Observations between two looks at the whole table."""
 STEP = 0.05
 """How much one real step moves the cost curve."""
@@ -64,14 +64,15 @@ class Costs:
 
         The table follows after `REFRESH` steps.
         """
-        ratio = min(max(seconds / self.table[rows], 1.0 / OUTLIER), OUTLIER)
-        self.seconds *= 1.0 + STEP * (ratio - 1.0) * (SHARED + (1.0 - SHARED) * self._nearness[rows])
+        near = self._nearness[rows]
+        ratio = min(max(seconds / float(near @ self.seconds), 1.0 / OUTLIER), OUTLIER)
+        self.seconds *= 1.0 + STEP * (ratio - 1.0) * (SHARED + (1.0 - SHARED) * near)
         self._observed += 1
         if self._observed % REFRESH == 0:
             self._tabulate()
 
     def _tabulate(self) -> None:
-        """A list, because it is read once for every length of every draft. Beyond the last width its last slope holds."""
+        """A list, because it is read for every length of every draft. Beyond the last width its last slope holds."""
         rows, last = np.arange(LIMIT + 2, dtype=np.float64), self.widths[-1]
         table = np.interp(rows, self.widths, self.seconds)
         if len(self.widths) > 1:
@@ -109,8 +110,8 @@ class Lengths:
     """Chooses the length of a draft.
 
     A token drafted right saves what it would otherwise have cost. That price is the least time per token that drafting
-    from where it stands can reach: near the time of a single row where matches are short, a small part of it deep inside
-    a copy. So a doubtful draft is not made long for the sake of tokens that the next step would get cheaply anyway.
+    from where it stands can reach: near the time of a single row where matches are short, a small part of it deep
+    inside a copy. So a doubtful draft is not made long for tokens that the next step would get cheaply anyway.
     """
 
     costs: Costs

@@ -1,9 +1,9 @@
 """Owns where the next tokens are probably copied from: the place that is followed, and the way back after an edit.
 
-A rewritten file is a copy with interruptions. While the copy goes on, the place moves with it. When the answer leaves the
-copy, that place becomes *home*: an edit inserts, replaces or removes a few tokens, so the copy most likely goes on at or
-shortly behind it. The surroundings of home are searched for the last tokens said, where one token may be enough to
-return; anywhere else the automaton's longest match decides.
+A rewritten file is a copy with interruptions. While the copy goes on, the place moves with it. When the answer leaves
+the copy, that place becomes *home*: an edit inserts, replaces or removes a few tokens, so the copy most likely goes on
+at or shortly behind it. The surroundings of home are searched for the last tokens said, where one token may be enough
+to return; anywhere else the automaton's longest match decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,0 +1,55 @@
+"""Owns the options that the measurements share, and the modeld that is started from them."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.daemons import BIN, BUILD, Daemon, daemon, model_is_ready, wait_until
+from modeld.backends.llamacpp.quantiser import quantise
+from modeld.models.packaged import packaged
+from modeld.models.requantised import requantised
+
+
+def parser(module: str, description: str | None, example: str) -> argparse.ArgumentParser:
+    """One with the options that all have."""
+    name = module.rpartition(".")[2]
+    made = argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"example: python -m {module} {example}",
+    )
+    made.add_argument("--out", type=Path, default=BUILD / "bench" / f"{name}.json", help="where the result goes")
+    return made
+
+
+def add_model(made: argparse.ArgumentParser) -> None:
+    """The options of those that run a model."""
+    made.add_argument("--model", type=Path, help="a GGUF file; without it the packaged model as Q4_0")
+    made.add_argument("--threads", type=int, default=os.cpu_count() or 2, help="of both servers")
+    made.add_argument("--context", type=int, default=8192, help="of both servers, in tokens")
+    made.add_argument("--peer-kv", choices=("bf16", "f16"), default="bf16", help="modeld's exact profile has bf16")
+    made.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance")
+
+
+def model_of(options: argparse.Namespace) -> Path:
+    return options.model or requantised(packaged(), quantise)
+
+
+def logs_of(options: argparse.Namespace) -> Path:
+    folder: Path = options.out.parent / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def modeld(options: argparse.Namespace, model: Path, name: str = "modeld") -> Iterator[Daemon]:
+    """Serves `model` until the block ends. Only within `private_runtime`."""
+    settings = ["--threads", str(options.threads), "--context", str(options.context)]
+    command = [str(BIN / "modeld"), "serve", "--model", str(model.absolute()), *settings]
+    with daemon(name, command, logs_of(options)) as server:
+        wait_until(model_is_ready, server, "loading the model")
+        yield server
+        server.check()

@@ -1,0 +1,186 @@
+"""Owns the file of the scheduler's events: one JSON line for each, written in a thread of its own. It replays nothing.
+
+A line with `limits` begins a segment, with the scheduler's board as it was. A file that has grown to its limit becomes
+`FILE.1` in place of an older one; each of the two can be replayed by itself.
+"""
+
+import json
+import logging
+import os
+import queue
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+from cattrs.preconf.json import JsonConverter, make_converter
+from cattrs.strategies import configure_tagged_union
+
+from modeld.schedule.board import Board
+from modeld.schedule.journal import Entry, Segment
+from modeld.schedule.limits import ScheduleLimits
+from modeld.schedule.messages import Command, End, Event, Fail
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 16 * 1024 * 1024
+_WAITING = 10_000
+_CLOSE_S = 5.0
+
+
+class RecordFault(Exception):
+    """A record cannot be written or read. The message is one line that says what to do."""
+
+
+@frozen
+class _Start:
+    limits: ScheduleLimits
+    board: Board = field(factory=Board)
+
+
+def _converter() -> JsonConverter:
+    converter = make_converter(forbid_extra_keys=True)
+    for union in (Event, Command, End | Fail):
+        configure_tagged_union(union, converter, tag_name="is", tag_generator=lambda cls: str(cls.__name__).lower())
+    optional = End | Fail | None
+    some: Any = End | Fail
+    converter.register_structure_hook(optional, lambda last, _: last and converter.structure(last, some))
+    converter.register_unstructure_hook(optional, lambda last: last and converter.unstructure(last, some))
+    return converter
+
+
+_JSON = _converter()
+
+
+def line_of(item: "Entry | _Start") -> str:
+    return json.dumps(_JSON.unstructure(item), separators=(",", ":")) + "\n"
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Appends to `path`. `add` never blocks: where the disk is too slow a gap is left before a new segment."""
+
+    def __init__(self, path: Path, limits: ScheduleLimits, *, max_bytes: int = MAX_BYTES) -> None:
+        """Raises `RecordFault`."""
+        self._path = path
+        self._limits = limits
+        self._max_bytes = max_bytes
+        self._items: queue.Queue[Entry | _Start | None] = queue.Queue(_WAITING)
+        self._file = _open(path)
+        self._full = threading.Event()
+        self._gap = False
+        self._broken = False
+        self._items.put(_Start(limits))
+        self._thread = threading.Thread(target=self._write_all, name="recorder", daemon=True)
+        self._thread.start()
+
+    def add(self, entry: Entry, board: Callable[[], Board]) -> None:
+        """`board` gives the scheduler's board after it."""
+        if self._broken:
+            return
+        try:
+            if not self._gap:
+                self._items.put_nowait(entry)
+            if self._gap or self._full.is_set():
+                self._items.put_nowait(_Start(self._limits, board()))
+                self._full.clear()
+                self._gap = False
+        except queue.Full:
+            self._gap = True
+
+    def close(self) -> None:
+        """Waits a bounded time until everything is written."""
+        if not self._broken:
+            self._items.put(None, timeout=_CLOSE_S)
+        self._thread.join(_CLOSE_S)
+
+    def _write_all(self) -> None:
+        try:
+            while (item := self._items.get()) is not None:
+                self._write(item)
+        except OSError as fault:
+            self._broken = True
+            log.error("the record %s ends here: %s", self._path, fault.strerror)
+        finally:
+            os.close(self._file)
+
+    def _write(self, item: Entry | _Start) -> None:
+        if isinstance(item, _Start) and os.fstat(self._file).st_size >= self._max_bytes:
+            self._path.replace(f"{self._path}.1")
+            fresh = _open(self._path)
+            os.close(self._file)
+            self._file = fresh
+        _append(self._file, item)
+        if os.fstat(self._file).st_size >= self._max_bytes:
+            self._full.set()
+
+
+def write_segment(path: Path, segment: Segment) -> None:
+    """All at once, at the end of `path`. Raises `RecordFault`."""
+    file = _open(path)
+    try:
+        _append(file, _Start(segment.limits, segment.board))
+        for entry in segment.entries:
+            _append(file, entry)
+    except OSError as fault:
+        raise RecordFault(f"{path} cannot be written: {fault.strerror}") from None
+    finally:
+        os.close(file)
+
+
+def _open(path: Path) -> int:
+    """Owner-only, and never through a link that somebody else has laid."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        file = os.open(path, flags, 0o600)
+    except OSError as fault:
+        raise RecordFault(f"{path} cannot be written: {fault.strerror}; choose another file") from None
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(file)
+        raise RecordFault(f"{path} is not a file of yours: choose another one")
+    os.fchmod(file, 0o600)
+    return file
+
+
+def _append(file: int, item: Entry | _Start) -> None:
+    line = line_of(item).encode()
+    while line:
+        line = line[os.write(file, line) :]
+
+
+# --- reading --------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Iterator[Segment]:
+    """The segments of a record. A last line without an end was never finished, and does not count. Raises `RecordFault`."""
+    segment: Segment | None = None
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                item = _parse(line, f"line {number} of {path}") if line.endswith("\n") else None
+                if isinstance(item, _Start):
+                    if segment:
+                        yield segment
+                    segment = Segment(item.limits, item.board)
+                elif item and segment:
+                    segment.entries.append(item)
+                elif item:
+                    raise RecordFault(f"{path} does not begin with a line that has limits: it is no whole record")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise RecordFault(f"{path} cannot be read: {fault}") from None
+    if segment is None:
+        raise RecordFault(f"{path} holds no record: make one with 'modeld serve --record FILE'")
+    yield segment
+
+
+def _parse(line: str, where: str) -> Entry | _Start:
+    try:
+        fields: Any = json.loads(line)
+        return _JSON.structure(fields, _Start) if "limits" in fields else _JSON.structure(fields, Entry)
+    except Exception as fault:  # ValueError, KeyError, cattrs' groups: all mean the same
+        raise RecordFault(f"{where} is no event of a record ({type(fault).__name__})") from None

@@ -1,0 +1,83 @@
+"""I3: an ignored file, and a file whose name says that it holds secrets, never enters a prompt."""
+
+import pytest
+
+from intentd.plan.privacy import IgnoreFile, PathRules
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env",
+        ".env.local",
+        "deploy/prod.env",
+        "a/.netrc",
+        "certs/server.pem",
+        "certs/SERVER.KEY",
+        "home/.ssh/config",
+        ".aws/config",
+        ".kube/config",
+        "id_rsa",
+        "keys/id_ed25519",
+        "credentials",
+        "credentials.json",
+        "gcp/service-account-1.json",
+        "terraform.tfvars",
+        "secrets.yaml",
+        ".git/config",
+        ".docker/config.json",
+        ".bash_history",
+        "vault.kdbx",
+        ".npmrc",
+        ".pypirc",
+    ],
+)
+def test_files_that_hold_secrets_are_refused(path: str) -> None:
+    assert PathRules().refusal(path) == "files of this name hold secrets"
+
+
+@pytest.mark.parametrize(
+    "path", ["src/environment.py", "docs/secrets.md.txt", "key.py", "src/secrets.py", "keys/__init__.py", "monkey.c"]
+)
+def test_files_of_similar_names_may_enter(path: str) -> None:
+    rules = PathRules()
+    assert (rules.refusal(path) is None) == (path != "docs/secrets.md.txt")
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../other/file.py", "a/../../b", ""])
+def test_paths_outside_the_workspace_are_refused(path: str) -> None:
+    assert PathRules().refusal(path) == "it is outside the workspace"
+
+
+def test_gitignore_files_count_as_git_reads_them() -> None:
+    rules = PathRules(
+        ignored=[
+            IgnoreFile("", "build/\n*.log\n!keep.log\n/local.py\n"),
+            IgnoreFile("web", "dist\n!debug.log\n*.gen.ts\n"),
+        ]
+    )
+    assert rules.refusal("build/a/b.py") == "git ignores it"
+    assert rules.refusal("a/x.log") == "git ignores it"
+    assert rules.refusal("a/keep.log") is None
+    assert rules.refusal("local.py") == "git ignores it"
+    assert rules.refusal("a/local.py") is None
+    assert rules.refusal("web/dist/x.js") == "git ignores it"
+    assert rules.refusal("dist/x.js") is None
+    assert rules.refusal("web/debug.log") is None
+    assert rules.refusal("web/a/b.gen.ts") == "git ignores it"
+
+
+def test_nothing_in_an_ignored_folder_comes_back() -> None:
+    rules = PathRules(ignored=[IgnoreFile("", "private/\n"), IgnoreFile("private", "!notes.py\n")])
+    assert rules.refusal("private/notes.py") == "git ignores it"
+
+
+def test_our_own_ignore_file_only_adds() -> None:
+    rules = PathRules(
+        ignored=[IgnoreFile("", "*.log\n")], own=[IgnoreFile("", "drafts/\n!x.log\n!.env\n"), IgnoreFile("a", "*.py\n")]
+    )
+    assert rules.refusal("drafts/x.py") == ".guessaheadignore names it"
+    assert rules.refusal("a/b/c.py") == ".guessaheadignore names it"
+    assert rules.refusal("b/c.py") is None
+    assert rules.refusal("x.log") == "git ignores it"
+    assert rules.refusal(".env") == "files of this name hold secrets"

@@ -1,0 +1,165 @@
+"""I3: no secret enters a prompt, split or whole; and what is harmless stays as it is."""
+
+import random
+from collections import Counter
+
+import pytest
+from detect_secrets.plugins.base import RegexBasedDetector
+from hypothesis import given
+from hypothesis import strategies as st
+
+from intentd.plan.plain import plain
+from intentd.plan.privacy import REDACTED, scrub
+from intentd.plan.privacy.known import DETECTORS
+from intentd.plan.privacy.scrub import MAX_CHARACTERS
+from tests.intentd.plan.privacy.corpus import KINDS, SEED, harmless, planted
+
+PLANTED = list(planted())
+
+
+def test_the_corpus_is_as_wide_as_it_says() -> None:
+    assert len(PLANTED) >= 200
+    assert len({plant.kind for plant in PLANTED}) >= 20
+    places = Counter(plant.place for plant in PLANTED)
+    assert places.keys() == {"file", "diff", "terminal", "colours", "wrapped", "diff lines", "literals"}
+    assert min(places.values()) >= 15
+    assert all(plant.pieces for plant in PLANTED)
+
+
+@pytest.mark.parametrize("seed", [SEED, 1, 2])
+def test_no_planted_secret_is_left(seed: int) -> None:
+    """I3: in files, diffs and terminal output, some split by colours, line breaks or literals."""
+    left = [
+        (plant.kind, plant.place)
+        for plant in planted(seed)
+        if any(piece in scrub(plant.text).text for piece in plant.pieces)
+    ]
+    assert left == []
+
+
+def test_no_planted_secret_is_left_when_the_whole_screen_is_wrapped() -> None:
+    """I3: a narrow terminal breaks every line, also inside names and prefixes."""
+    rng = random.Random(SEED)
+    for kind, (make, forms) in KINDS.items():
+        for form in forms:
+            for width in (33, 40, 61, 80):
+                secret = make(rng)
+                rows = f"$ ./deploy\n{form.format(secret)}\ndone here\n".split("\n")
+                screen = "\n".join(row[at : at + width] for row in rows for at in range(0, max(1, len(row)), width))
+                flat = scrub(screen).text.replace("\n", "")
+                body = "".join(row for row in secret.replace("\\n", "\n").split("\n") if "-----" not in row)
+                assert not [at for at in range(len(body) - 7) if body[at : at + 8] in flat], (kind, width)
+
+
+def test_harmless_texts_stay_as_they_are() -> None:
+    """At most 2 % of 2,000 texts with hashes, UUIDs, long names, images, lock files and minified code are changed."""
+    changed = [maker for maker, text in harmless(2000) if scrub(text).text != plain(text)]
+    assert len(changed) <= 40, Counter(changed)
+
+
+def test_the_detectors_find_nothing_in_what_is_left() -> None:
+    """I3: a text in which detect-secrets' detectors find something never enters a prompt."""
+    detectors: list[RegexBasedDetector] = [detector() for detector in DETECTORS]
+    for plant in PLANTED:
+        left = scrub(plant.text).text
+        for line in left.splitlines():
+            assert [d.secret_type for d in detectors if list(d.analyze_string(line))] == [], (plant.kind, plant.place)
+
+
+def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
+    for plant in PLANTED:
+        once = scrub(plant.text)
+        assert scrub(once.text).text == once.text, (plant.kind, plant.place)
+        assert once.text.count("\n") == plain(plant.text).count("\n")
+        assert once.found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password: str",
+        "def login(password: str = '') -> None:",
+        "login(password=password, token=self.token)",
+        "password = getpass.getpass()",
+        'api_key = os.environ["API_KEY"]',
+        "PASSWORD=$DB_PASSWORD",
+        "password: ${{ secrets.DEPLOY }}",
+        "secret: <your secret>",
+        "PASSWORD=********",
+        "max_tokens: 1024",
+        "token = tokens[index]",
+        '{"password": "", "token": null, "key": "name"}',
+        "monkey: 12345678abcdefgh",
+        "compass = 4f5e6d7c8b9a",
+        'cache_key = "d41d8cd98f00b204e9800998ecf8427e"',
+        'public_key = "AAAAC3NzaC1lZDI1NTE5AAAAIB5x1y2z3"',
+        "secret_name: /var/run/secrets/database",
+        "http://localhost:8080/a@b",
+        "if 'BEGIN RSA PRIVATE KEY' in text:",
+        "usage: tool [--password PASSWORD] [--token TOKEN]",
+        "The password: it must have 12 characters.",
+        "commit 9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c",
+    ],
+)
+def test_what_only_speaks_of_secrets_stays(line: str) -> None:
+    assert scrub(line).text == line
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ('password = "hunter2"', 'password = "[redacted]"'),
+        ("password: hunter2", "password: [redacted]"),
+        ("  dbPassword: 'correct horse 7',", "  dbPassword: '[redacted]',"),
+        ("export DB_PASSWORD=correcthorse", "export DB_PASSWORD=[redacted]"),
+        ("mysql --password=correcthorse shop", "mysql --password=[redacted] shop"),
+        ("tool --password hunter2x run", "tool --password [redacted] run"),
+        ("<password>hunter22</password>", "<password>[redacted]</password>"),
+        ("curl -u admin:hunter2 https://a.test", "curl -u admin:[redacted] https://a.test"),
+        ("machine a.test login me password hunter2", "machine a.test login me password [redacted]"),
+        (r"{\"password\": \"hunter2\"}", r"{\"password\": \"[redacted]\"}"),
+        ("postgres://shop:hunter2@db.test/shop", "postgres://shop:[redacted]@db.test/shop"),
+        ("assert password == 'hunter2'", "assert password == '[redacted]'"),
+        ('password: str = "hunter2"', 'password: str = "[redacted]"'),
+    ],
+)
+def test_only_the_value_is_taken_out(line: str, left: str) -> None:
+    assert scrub(line).text == left
+
+
+def test_a_key_that_was_cut_is_taken_out_without_its_first_or_last_line() -> None:
+    rng = random.Random(SEED)
+    rows = KINDS["pem rsa"][0](rng).split("\n")
+    for part in (rows[:-1], rows[1:], rows[:4], rows[2:-2]):
+        left = scrub("before\n" + "\n".join(part) + "\nafter").text
+        assert not [row for row in rows[1:-1] if row in left]
+        assert left.startswith("before\n")
+        assert left.endswith("\nafter")
+
+
+def test_a_public_key_and_a_certificate_stay() -> None:
+    rng = random.Random(SEED)
+    for public in ("PUBLIC KEY", "CERTIFICATE"):
+        private = "PRIV" + "ATE KEY"
+        text = KINDS["pem rsa"][0](rng).replace(f"RSA {private}", public)
+        assert scrub(text).text == text
+
+
+def test_a_text_that_is_too_long_to_check_is_withheld() -> None:
+    assert scrub("x" * (MAX_CHARACTERS + 1)).text == ""
+    assert scrub("x" * (MAX_CHARACTERS + 1)).found
+
+
+def test_what_was_found_is_told_by_kind_and_never_by_content() -> None:
+    for plant in PLANTED:
+        told = " ".join(scrub(plant.text).found)
+        assert told
+        assert not [piece for piece in plant.pieces if piece in told]
+
+
+@given(st.text(alphabet="ab1=:\"'\n+-/\\ \x1b[m{$(password.keyBEGIN"))
+def test_any_text_is_scrubbed_without_an_error_and_keeps_its_lines(text: str) -> None:
+    done = scrub(text)
+    assert done.text.count("\n") == text.count("\n")
+    assert done.found or done.text == plain(text)
+    assert REDACTED in done.text or not done.found

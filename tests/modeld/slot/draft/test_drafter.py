@@ -1,0 +1,153 @@
+"""The drafter in a decode loop whose model is a recorded target."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modeld.slot.draft import Costs, Drafter, Lengths
+from modeld.slot.draft import drafter as module
+from modeld.slot.draft.drafter import Ids
+
+FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
+CPU = {1: 0.012, 2: 0.019, 4: 0.027, 8: 0.038, 16: 0.083, 32: 0.132}
+
+
+def ids(tokens: Sequence[int]) -> Ids:
+    return np.array(tokens, np.int32)
+
+
+def new(curve: dict[int, float] = FLAT) -> Drafter:
+    return Drafter(Lengths(Costs.measured(curve)))
+
+
+def generate(drafter: Drafter, prompt: Sequence[int], target: Sequence[int], limit: int = 31) -> float:
+    """Decode `target` after `prompt`; the modelled seconds that it took. The first token comes with the prefill."""
+    costs, tape, said, seconds = list(drafter.lengths.costs.table), ids([*prompt, *target]), 1, 0.0
+    while said < len(target):
+        draft = drafter.propose(tape[: len(prompt) + said], limit)
+        assert len(draft) <= limit
+        drafter.check()
+        rest = target[said : said + len(draft)]
+        agreed = next((n for n, pair in enumerate(zip(draft, rest, strict=False)) if pair[0] != pair[1]), len(rest))
+        agreed = min(agreed, len(target) - said - 1)
+        drafter.observe(agreed, costs[1 + len(draft)])
+        seconds += costs[1 + len(draft)]
+        said += 1 + agreed
+    return seconds
+
+
+def noise(seed: int, count: int, vocabulary: int = 40_000) -> list[int]:
+    chance = random.Random(seed)
+    return [chance.randrange(vocabulary) for _ in range(count)]
+
+
+def test_a_rewritten_file_takes_a_small_part_of_the_passes() -> None:
+    file = noise(1, 600)
+    drafter = new()
+    drafter.follow(ids(file))
+    drafter.begin()
+    generate(drafter, file, [*file[:300], 1, 2, 3, *file[310:]])
+    assert drafter.figures.tokens_per_pass > 12
+    assert drafter.figures.seconds_saved > 10 * drafter.figures.seconds_lost
+
+
+@pytest.mark.parametrize("vocabulary", [40, 400, 40_000])
+def test_text_that_repeats_nothing_is_hardly_slower(vocabulary: int) -> None:
+    """D3: drafting never makes generation slower beyond the probe's budget."""
+    drafter = new(CPU)
+    drafter.begin()
+    target = noise(2, 1_000, vocabulary)
+    assert generate(drafter, noise(3, 1_000, vocabulary), target) <= 1.03 * CPU[1] * (len(target) - 1)
+
+
+@pytest.mark.parametrize(("shortest", "drafts"), [(None, True), (1, True), (12, False), (0, False)])
+def test_the_shortest_match_that_may_draft_is_the_requests(shortest: int | None, drafts: bool) -> None:
+    file = noise(4, 50)
+    drafter = new()
+    drafter.follow(ids(file))
+    drafter.begin(shortest)
+    generate(drafter, file, file[:8])
+    assert (drafter.figures.drafted > 0) == drafts
+
+
+def test_the_tape_may_be_shown_in_chunks_or_at_once() -> None:
+    file = noise(5, 200)
+    chunks, whole = new(), new()
+    for end in range(50, 201, 50):
+        chunks.follow(ids(file[:end]))
+    for drafter in (chunks, whole):
+        drafter.begin()
+    history = ids([*file, *file[:8]])
+    assert chunks.propose(history, 9) == whole.propose(history, 9)
+
+
+def test_a_tape_that_was_shown_is_not_read_again() -> None:
+    file = noise(6, 2_000)
+    drafter = new()
+    drafter.follow(ids(file))
+    other = ids([*file[:1_000], *noise(7, 100)])
+    drafter.follow(other)
+    size = len(drafter._source.text)
+    drafter.follow(ids(file))
+    drafter.follow(other)
+    assert len(drafter._source.text) - size <= 2 * (module.OVERLAP + 1)
+
+
+def test_what_a_cut_tape_said_can_still_be_drafted() -> None:
+    """An answer of before is a source for the next one: it is only a guess."""
+    prompt, answer = noise(8, 100), noise(9, 60)
+    drafter = new()
+    drafter.follow(ids([*prompt, *answer]))
+    drafter.begin()
+    assert drafter.propose(ids([*prompt, *answer[:9]]), 20)[:4] == answer[9:13]
+
+
+def test_no_draft_holds_the_mark_between_two_passages() -> None:
+    prompt = noise(10, 40)
+    drafter = new()
+    for n in range(5):
+        drafter.follow(ids([*prompt[: 20 + n], n, n + 1]))
+        drafter.begin()
+        drafted = drafter.propose(ids([*prompt[: 20 + n], n, n + 1, *prompt[:9]]), 31)
+        assert all(token >= 0 for token in drafted)
+
+
+def test_the_text_is_made_anew_before_it_grows_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CAPACITY", 1_000)
+    drafter = new()
+    for n in range(20):
+        drafter.follow(ids(noise(n, 400)))
+        drafter.check()
+    assert len(drafter._source.text) <= 1_500
+
+
+def test_figures_tell_what_became_of_the_drafts() -> None:
+    file = noise(11, 120)
+    drafter = new()
+    drafter.follow(ids(file))
+    drafter.begin()
+    generate(drafter, file, file)
+    figures = drafter.figures
+    assert figures.tokens == len(file) - 1
+    assert figures.drafted == sum(drafted for _, drafted, _ in figures.by_length)
+    assert figures.accepted == figures.tokens - figures.passes
+    assert figures.on
+
+
+tapes = st.lists(st.tuples(st.integers(0, 40), st.lists(st.integers(0, 3), max_size=20)), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tapes)
+def test_whatever_is_cut_and_forked_the_text_ends_with_the_tape(changes: list[tuple[int, list[int]]]) -> None:
+    drafter = new()
+    tape: list[int] = []
+    for keep, more in changes:
+        tape = [*tape[:keep], *more]
+        drafter.begin()
+        drafter.propose(ids(tape), 31)
+        drafter.check()

@@ -1,0 +1,96 @@
+"""The length that saves most, from costs and acceptance."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modeld.slot.draft.lengths import LIMIT, REFRESH, Acceptance, Costs, Lengths, bucket
+from modeld.slot.draft.source import Kind
+
+FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
+STEEP = {1: 0.010, 2: 0.020, 4: 0.040, 8: 0.080, 16: 0.160, 32: 0.320}
+CLIFF = {1: 0.012, 2: 0.019, 4: 0.027, 8: 0.038, 9: 0.080, 16: 0.100, 32: 0.190}
+
+
+def lengths(curve: dict[int, float]) -> Lengths:
+    return Lengths(Costs.measured(curve))
+
+
+def test_a_sure_copy_is_drafted_as_far_as_batches_get_cheaper() -> None:
+    assert lengths(FLAT).choose(Kind.FAR, 32, LIMIT) == LIMIT
+
+
+def test_nothing_is_drafted_where_rows_cost_as_much_as_steps() -> None:
+    """D3: drafting never makes generation slower."""
+    assert all(lengths(STEEP).choose(kind, length, LIMIT) == 0 for kind in Kind for length in range(40))
+
+
+def test_a_doubtful_match_is_drafted_shorter_than_a_sure_one() -> None:
+    assert 0 <= lengths(FLAT).choose(Kind.FAR, 1, LIMIT) < lengths(FLAT).choose(Kind.BESIDE, 8, LIMIT)
+
+
+def test_a_draft_stops_before_a_step_in_the_cost_of_batches() -> None:
+    assert lengths(CLIFF).choose(Kind.FAR, 32, LIMIT) == 7
+
+
+@given(st.sampled_from(Kind), st.integers(0, 40), st.integers(0, LIMIT), st.sampled_from([FLAT, STEEP, CLIFF]))
+def test_no_draft_is_longer_than_its_limit(kind: Kind, length: int, limit: int, curve: dict[int, float]) -> None:
+    assert 0 <= lengths(curve).choose(kind, length, limit) <= limit
+
+
+def test_matches_that_keep_failing_are_no_longer_drafted() -> None:
+    chooser = lengths(FLAT)
+    assert chooser.choose(Kind.FAR, 4, LIMIT) > 0
+    for _ in range(10 * REFRESH):
+        chooser.acceptance.observe(Kind.FAR, 4, right=False)
+    assert chooser.choose(Kind.FAR, 4, LIMIT) == 0
+
+
+def test_acceptance_is_learned_apart_for_each_kind_and_length() -> None:
+    acceptance = Acceptance()
+    before = acceptance.rate(Kind.NEAR, 2)
+    for _ in range(50):
+        acceptance.observe(Kind.NEAR, 1, right=False)
+        acceptance.observe(Kind.FAR, 2, right=False)
+    assert acceptance.rate(Kind.NEAR, 2) == before
+    assert acceptance.rate(Kind.NEAR, 1) < 0.2
+
+
+def test_old_observations_fade() -> None:
+    acceptance = Acceptance()
+    for right in (False, True):
+        for _ in range(5_000):
+            acceptance.observe(Kind.FAR, 3, right)
+    assert acceptance.rate(Kind.FAR, 3) > 0.95
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_a_longer_match_is_never_in_a_lower_group(one: int, other: int) -> None:
+    assert (bucket(one) <= bucket(other)) == (one <= other) or bucket(one) == bucket(other)
+
+
+def test_costs_between_two_widths_lie_on_a_line_and_go_on_beyond_the_last() -> None:
+    table = Costs.measured({1: 1.0, 5: 3.0, 9: 4.0}).table
+    assert table[3] == pytest.approx(2.0)
+    assert table[13] == pytest.approx(5.0)
+
+
+def test_real_steps_move_the_costs_towards_them() -> None:
+    costs = Costs.measured(FLAT)
+    for _ in range(10 * REFRESH):
+        costs.observe(8, 0.036)
+    assert costs.table[8] == pytest.approx(0.036, rel=0.05)
+    assert costs.table[32] < 2.5 * FLAT[32]
+
+
+def test_one_disturbed_step_hardly_moves_the_costs() -> None:
+    costs = Costs.measured(FLAT)
+    costs.observe(1, 60.0)
+    for _ in range(REFRESH - 1):
+        costs.observe(1, FLAT[1])
+    assert costs.table[1] < 1.1 * FLAT[1]
+
+
+def test_costs_without_a_single_row_are_refused() -> None:
+    with pytest.raises(ValueError, match="time a single row too"):
+        Costs.measured({2: 0.01})

@@ -1,0 +1,83 @@
+"""Following a copy, and the way back into it after an edit."""
+
+from collections.abc import Sequence
+
+from modeld.slot.draft.lengths import Acceptance
+from modeld.slot.draft.source import Kind, Place, Source
+
+FILE = list(range(100, 160))
+
+
+def trust(place: Place) -> float:
+    return Acceptance().rate(place.kind, place.length)
+
+
+def after(prompt: Sequence[int], said: Sequence[int]) -> Source:
+    source = Source()
+    source.read(prompt)
+    source.begin()
+    for token in said:
+        source.say(token, trust)
+    return source
+
+
+def test_a_copy_goes_on_with_what_follows_it() -> None:
+    assert after([1, *FILE, 2], FILE[:10]).draft(5) == FILE[10:15]
+
+
+def test_the_most_recent_of_two_equal_matches_is_followed() -> None:
+    assert after([5, 6, 1, 9, 5, 6, 2, 9], [5, 6]).draft(1) == [2]
+
+
+def test_one_token_is_enough_to_return_after_an_insertion() -> None:
+    source = after([*FILE, 1], [*FILE[:20], 7, 8, FILE[20]])
+    assert source.draft(3) == FILE[21:24]
+    assert source.place is not None
+    assert source.place.kind is Kind.BESIDE
+
+
+def test_one_token_is_enough_to_return_after_a_replacement() -> None:
+    assert after([*FILE, 1], [*FILE[:20], 7, 8, FILE[22]]).draft(3) == FILE[23:26]
+
+
+def test_a_removal_is_noticed_by_its_first_token() -> None:
+    assert after([*FILE, 1], [*FILE[:20], FILE[24]]).draft(3) == FILE[25:28]
+
+
+def test_it_returns_near_home_and_not_to_a_more_recent_occurrence_elsewhere() -> None:
+    prompt = [*FILE, 1, FILE[20], 3, 1]
+    assert after(prompt, [*FILE[:20], 7, FILE[20]]).draft(2) == FILE[21:23]
+
+
+def test_an_edit_is_made_again_where_the_same_tokens_come_again() -> None:
+    name, renamed = [50, 51], [60]
+    filler = [list(range(200 + 10 * n, 210 + 10 * n)) for n in range(3)]
+    before = [*filler[0], 9, *name, *filler[1], 9, *name, *filler[2]]
+    source = after(before, [*filler[0], 9, *renamed, *filler[1]])
+    assert source.draft(5) == [9, *renamed, *filler[2][:3]]
+
+
+def test_an_edit_that_was_not_made_again_is_forgotten() -> None:
+    filler = [list(range(200 + 10 * n, 210 + 10 * n)) for n in range(4)]
+    before = [*filler[0], 9, 50, *filler[1], 9, 50, *filler[2], 9, 50, *filler[3]]
+    source = after(before, [*filler[0], 9, 60, *filler[1], 9, 50, *filler[2]])
+    assert source.draft(2) == [9, 50]
+
+
+def test_a_new_answer_repeats_no_edit_of_the_last_one() -> None:
+    filler = [list(range(200 + 10 * n, 210 + 10 * n)) for n in range(2)]
+    source = after([*filler[0], 9, 50, *filler[1]], [*filler[0], 9, 60, *filler[1]])
+    source.read([-1])
+    source.begin()
+    for token in [*filler[0], 9]:
+        source.say(token, lambda place: place.follow < 30)
+    assert source.draft(1) != [60, 60]
+    assert not source._edits._rules
+
+
+def test_a_draft_ends_where_a_passage_ends() -> None:
+    assert after([*FILE[:12], -1, 3, 4], FILE[:10]).draft(9) == FILE[10:12]
+
+
+def test_without_a_match_there_is_no_draft() -> None:
+    assert after(FILE, [1]).draft(5) == []
