@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft serve clean
+.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire serve clean
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv from requirements/ (the first time it compiles llama.cpp: 5 to 10 minutes)
 	@$(PYTHON) scripts/setup.py
@@ -34,10 +34,19 @@ fmt: setup ## format, and repair what the linter can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: bench-ttft ## everything that is measured, into build/bench/
+bench: bench-ttft bench-preempt bench-switch bench-wire ## everything that is measured, into build/bench/
 
 bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 10 minutes)
 	@$(BIN)/python -m bench.ttft
+
+bench-preempt: setup-bench ## how long a request waits for a guess, as JSON and as a plot (at most 20 minutes)
+	@$(BIN)/python -m bench.preempt
+
+bench-switch: setup-bench ## two clients that ask in turns, beside a llama-server (about 3 minutes)
+	@$(BIN)/python -m bench.switch
+
+bench-wire: setup ## what client, front and engine boundary add, on the fake backend (under a minute)
+	@$(BIN)/python -m bench.wire
 
 serve: setup ## serve the packaged model in this terminal (Ctrl-C ends it)
 	@$(BIN)/modeld serve

@@ -135,7 +135,8 @@ class Trials:
 
     async def _measure_pace(self) -> None:
         show("an undisturbed guess")
-        stream = self.client.turn(session="pace", prefix=text(self.corpus.prompt(self.plan.longest)), speculative=True)
+        prompt = text(await self.corpus.near(self.client, min(LONG // 2, self.plan.longest)))
+        stream = self.client.turn(session="pace", prefix=prompt, speculative=True)
         sent, points = time.perf_counter(), list[tuple[int, float]]()
         async for reply in stream:
             if isinstance(reply, Progress) and reply.done > reply.reused:
@@ -153,7 +154,7 @@ class Trials:
         return done.timings.prefill
 
     async def _interrupt(self, trial: Trial) -> None:
-        prompt = self.corpus.prompt(trial.tokens)
+        prompt = await self.corpus.near(self.client, trial.tokens)
         guess = self.client.turn(session="guess", prefix=text(prompt), speculative=True)
         began = time.perf_counter()
         await asyncio.sleep(trial.phase * min(self.cap_s, self.pace.seconds(trial.tokens)))

@@ -16,14 +16,13 @@ from pathlib import Path
 from bench import plot
 from bench.asking import ask
 from bench.daemons import private_runtime, progress, show
-from bench.interruptions import SHORT, Plan, Trials
+from bench.interruptions import CHUNK, SHORT, Plan, Trials
 from bench.options import add_model, logs_of, model_of, modeld, parser
 from bench.peer import Peer, PeerSettings, peer
 from bench.prompts import Corpus, text
 from bench.results import Result, header, spread, write
 from modelwire import Client
 
-CHUNK = 512
 PEER_PROMPT = 4000
 PEER_WAIT_S = (0.3, 3.0)
 """How long the peer works on the long prompt before its client leaves."""

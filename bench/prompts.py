@@ -49,7 +49,7 @@ class Words:
 
 
 class Corpus:
-    """Source code without end, cut by its average length of a token: quick, and about right."""
+    """Source code without end, cut by its average length of a token."""
 
     def __init__(self, characters_per_token: float, words: Words, seed: int) -> None:
         self._code = source_code()
@@ -63,10 +63,15 @@ class Corpus:
         return cls(len(sample) / await length(client, sample), Words(seed), seed)
 
     def prompt(self, tokens: int) -> str:
-        """About `tokens` tokens of code from anywhere, with a beginning of its own."""
+        """Roughly `tokens` tokens of code from anywhere, with a beginning of its own."""
         wanted, start = max(1, round(tokens * self._per_token)), self._random.randrange(len(self._code))
         repeated = self._code[start:] + self._code * (1 + wanted // len(self._code))
         return self._words.beginning(repeated)[:wanted]
+
+    async def near(self, client: Client, tokens: int) -> str:
+        """A few per cent off at most. The piece itself is not tokenised, so that its first reader pays for that."""
+        piece = self.prompt(tokens + tokens // 4)
+        return piece[: len(piece) * tokens // await length(client, piece)]
 
     async def exactly(self, client: Client, tokens: int) -> str:
         """Exactly so many."""

@@ -1,8 +1,9 @@
-"""Owns the measurement of what client, front and engine boundary add: modeld on the fake backend, which takes no time,
+"""Owns the measurement of what front and engine boundary add: modeld on the fake backend, which waits for nothing,
 beside the same slot in this process.
 
-The difference of the two is the boundary: an operation's way from the client's call to its end, and a streamed token's
-share of a long answer. Both are medians; the repetitions are interleaved.
+The difference of the two is what they add: to an operation from its request at the socket to its last reply, and to a
+streamed token as its share of a long answer. The same through the client library tells what that adds on top. All
+are medians; the repetitions are interleaved.
 """
 
 import argparse
@@ -11,6 +12,10 @@ import json
 import statistics
 import sys
 import time
+
+import msgpack
+import zmq
+from attrs import frozen
 
 from bench.asking import ask
 from bench.daemons import BIN, daemon, model_is_ready, private_runtime, progress, show, wait_until
@@ -22,7 +27,8 @@ from modeld.backends.flag import LocalFlag
 from modeld.engine.messages import Ended, FromEngine, Generated, Run
 from modeld.slot import Slot, SlotSettings
 from modelwire import Client
-from modelwire.messages import DecodeConfig
+from modelwire.messages import DecodeConfig, Hello, Turn
+from modelwire.protocol import MODELD
 
 SCRIPT = FakeScript(context=4096, cells=8192)
 TINY = DecodeConfig(max_tokens=1, speculative_ngram=0)
@@ -57,7 +63,45 @@ class InProcess:
         return times[0], times[-1]
 
 
-class ThroughDaemon:
+class AtSocket:
+    """Speaks the protocol itself: requests are encoded before the time counts, of a reply only the kind is read."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._codec = MODELD.codec()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.set(zmq.RCVTIMEO, 60_000)
+        self._socket.connect(endpoint)
+        self._operations = 0
+        self._run(Hello(client="bench"))
+
+    def close(self) -> None:
+        self._context.destroy(linger=0)
+
+    def operation_ms(self, prompt: str) -> float:
+        began, _, end = self._run(Turn(session=SESSION, prefix=text(prompt), decode=TINY))
+        return 1000 * (end - began)
+
+    def token_ms(self, prompt: str, tokens: int) -> float:
+        decode = DecodeConfig(max_tokens=tokens, speculative_ngram=0)
+        _, first, end = self._run(Turn(session=SESSION, prefix=text(prompt), decode=decode))
+        return 1000 * (end - first) / (tokens - 1)
+
+    def _run(self, message: Turn | Hello) -> tuple[float, float, float]:
+        """When it was sent, when the first token came, and the end."""
+        self._operations += 1
+        data, first = self._codec.encode(str(self._operations), message), 0.0
+        began = time.perf_counter()
+        self._socket.send(data)
+        while (kind := msgpack.unpackb(self._socket.recv())["kind"]) not in ("done", "error", "welcome"):
+            first = first or (time.perf_counter() if kind == "tokens" else 0.0)
+        end = time.perf_counter()
+        if kind == "error":
+            raise RuntimeError("modeld answered with an error; see its log")
+        return began, first, end
+
+
+class ThroughClient:
     def __init__(self, client: Client) -> None:
         self._client = client
 
@@ -72,48 +116,62 @@ class ThroughDaemon:
         return (answer.seen_ms - answer.first_token_ms) / (tokens - 1)
 
 
+Times = dict[str, list[float]]
+
+
+@frozen
+class Places:
+    """The three places from which the same is asked, but for a digit that lets nobody reuse another's tape."""
+
+    socket: AtSocket
+    client: ThroughClient
+    here: InProcess
+
+    async def operations(self, count: int) -> Times:
+        """The first tenth warms up and is not counted."""
+        times: Times = {"socket": [], "client": [], "in_process": []}
+        for number in range(count + count // 10):
+            prompt = f"operation {number:05}"
+            times["socket"].append(self.socket.operation_ms(f"1 {prompt}"))
+            times["client"].append(await self.client.operation_ms(f"2 {prompt}"))
+            times["in_process"].append(self.here.operation_ms(f"3 {prompt}"))
+        return {place: samples[-count:] for place, samples in times.items()}
+
+    async def tokens(self, streams: int, tokens: int) -> Times:
+        times: Times = {"socket": [], "client": [], "in_process": []}
+        for number in range(streams):
+            show(f"stream {number + 1} of {streams}")
+            prompt = f"stream {number:05}"
+            times["socket"].append(self.socket.token_ms(f"1 {prompt}", tokens))
+            times["client"].append(await self.client.token_ms(f"2 {prompt}", tokens))
+            times["in_process"].append(self.here.token_ms(f"3 {prompt}", tokens))
+        return times
+
+
 async def measure(options: argparse.Namespace) -> Result:
     async with Client(name="bench", timeout=60) as client:
         origin = header("bench.wire", await client.describe(), "none: the fake backend")
-        daemon, here = ThroughDaemon(client), InProcess()
-        operations = await _operations(daemon, here, options.operations)
-        tokens = await _tokens(daemon, here, options.streams, options.tokens)
+        places = Places(AtSocket(client.endpoint), ThroughClient(client), InProcess())
+        try:
+            operations = await places.operations(options.operations)
+            tokens = await places.tokens(options.streams, options.tokens)
+        finally:
+            places.socket.close()
     return {
         **origin,
         "operations": options.operations,
         "streams": {"count": options.streams, "tokens": options.tokens},
-        "added_per_operation_ms": _difference(*operations),
-        "added_per_token_ms": _difference(*tokens),
-        "operation_ms": {"daemon": spread(operations[0]), "in_process": spread(operations[1])},
-        "token_ms": {"daemon": spread(tokens[0]), "in_process": spread(tokens[1])},
+        "added_per_operation_ms": _added(operations, "socket"),
+        "added_per_token_ms": _added(tokens, "socket"),
+        "added_with_client_per_operation_ms": _added(operations, "client"),
+        "added_with_client_per_token_ms": _added(tokens, "client"),
+        "operation_ms": {place: spread(times) for place, times in operations.items()},
+        "token_ms": {place: spread(times) for place, times in tokens.items()},
     }
 
 
-Pair = tuple[list[float], list[float]]
-
-
-def _difference(daemon: list[float], here: list[float]) -> float:
-    return round(statistics.median(daemon) - statistics.median(here), 4)
-
-
-async def _operations(daemon: ThroughDaemon, here: InProcess, count: int) -> Pair:
-    """The first tenth warms up and is not counted."""
-    through, within = list[float](), list[float]()
-    for number in range(count + count // 10):
-        prompt = f"{number:05} an operation"
-        through.append(await daemon.operation_ms(prompt))
-        within.append(here.operation_ms(prompt))
-    return through[-count:], within[-count:]
-
-
-async def _tokens(daemon: ThroughDaemon, here: InProcess, streams: int, tokens: int) -> Pair:
-    through, within = list[float](), list[float]()
-    for number in range(streams):
-        show(f"stream {number + 1} of {streams}")
-        prompt = f"{number:05} a stream"
-        through.append(await daemon.token_ms(prompt, tokens))
-        within.append(here.token_ms(prompt, tokens))
-    return through, within
+def _added(times: Times, place: str) -> float:
+    return round(statistics.median(times[place]) - statistics.median(times["in_process"]), 4)
 
 
 def run(options: argparse.Namespace) -> Result:

@@ -41,7 +41,7 @@ class Engine:
         self._told: asyncio.Queue[FromEngine | FromSupervisor] = asyncio.Queue()
         self.supervisor = Supervisor(config, self._told.put_nowait, patience=Patience(**bounds))  # type: ignore[arg-type]
 
-    async def next(self) -> FromEngine | EngineGone:
+    async def next(self) -> FromEngine | FromSupervisor:
         return await asyncio.wait_for(self._told.get(), BOUND_S)
 
     async def until(self, *kinds: type) -> list[FromEngine | FromSupervisor]:

@@ -171,10 +171,10 @@ def test_a_compaction_changes_no_bit_and_keeps_what_is_shared(backend: LlamaBack
     backend.fork(0, 2, 100)
     _prefill(backend, 2, other[:150], 100)
     backend.drop(1)
-    arena = backend._arena
+    arena = backend._cache.arena
     assert arena is not None
     before = (arena.live, arena.top)
-    backend._compact()
+    backend._cache.compact()
     assert before == (250, 290)
     assert (arena.live, arena.top) == (250, 250)
     assert np.array_equal(_prefill(backend, 0, asked, 200), cold)
@@ -200,8 +200,8 @@ def test_shared_cells_count_once_and_no_room_changes_nothing(backend: LlamaBacke
     backend.drop(1)
     assert np.array_equal(_prefill(backend, 0, np.append(base, text[7]), 600), before)
     backend.extend(3, more, 600, 1)
-    assert backend._arena is not None
-    backend._arena.check()
+    assert backend._cache.arena is not None
+    backend._cache.arena.check()
 
 
 def test_a_fork_of_what_is_not_there_is_refused(backend: LlamaBackend, text: Ids) -> None:

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from intentd.app import load_template
 from intentd.cli import main
-from intentd.config import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -49,14 +47,3 @@ def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pyt
     error = capsys.readouterr().err
     assert error.startswith("intentd: no intentd answers at ipc://")
     assert error.endswith("start it with 'intentd serve'\n")
-
-
-def test_a_template_of_the_users_replaces_the_built_in_one(tmp_path: Path) -> None:
-    built_in = load_template("test_failed", tmp_path)
-    (tmp_path / "test_failed.toml").write_text(
-        'title = "t"\nsystem = "mine"\nuser = "$source"\n[budget]\ncharacters = 1000\n'
-    )
-    assert load_template("test_failed", tmp_path).system.template == "mine" != built_in.system.template
-    (tmp_path / "test_failed.toml").write_text("title = 5")
-    with pytest.raises(ConfigError, match=r"test_failed\.toml: template test_failed: 'title' must be a text"):
-        load_template("test_failed", tmp_path)

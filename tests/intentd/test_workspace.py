@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from intentd.workspace import MAX_FILE_BYTES, Workspace, root_of
+from intentd.texts import MAX_FILE_BYTES, Texts
+from intentd.workspace import root_of
+
+
+def read(root: Path, path: str) -> str | None:
+    return Texts().look(str(root)).read(path)
 
 
 @pytest.mark.parametrize("mark", [".git", "pyproject.toml", "setup.cfg", "pytest.ini"])
@@ -20,7 +25,7 @@ def test_the_root_is_the_nearest_directory_with_a_mark(tmp_path: Path, mark: str
 
 def test_files_inside_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(b"x = '\xff'\r\n")
-    assert Workspace(tmp_path).read(str(tmp_path / "a.py")) == "x = '\N{REPLACEMENT CHARACTER}'\r\n"
+    assert read(tmp_path, str(tmp_path / "a.py")) == "x = '\N{REPLACEMENT CHARACTER}'\n"
 
 
 def test_nothing_else_is_read(tmp_path: Path) -> None:
@@ -37,7 +42,6 @@ def test_nothing_else_is_read(tmp_path: Path) -> None:
     os.mkfifo(root / "pipe.py")
     with (root / "huge.py").open("wb") as huge:
         huge.truncate(MAX_FILE_BYTES + 1)
-    workspace = Workspace(root)
     names = [
         ".env",
         ".git/config",
@@ -51,12 +55,12 @@ def test_nothing_else_is_read(tmp_path: Path) -> None:
         ".",
     ]
     for path in [*(str(root / name) for name in names), str(outside), f"{root}/../outside.py", "/etc/passwd", "a\0b"]:
-        assert workspace.read(path) is None, path
+        assert read(root, path) is None, path
 
 
 def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.py").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert Workspace(tmp_path / "real").read(str(tmp_path / "link" / "a.py")) == "x"
-    assert Workspace(tmp_path / "link").read(str(tmp_path / "link" / "a.py")) == "x"
+    assert read(tmp_path / "real", str(tmp_path / "link" / "a.py")) == "x"
+    assert read(tmp_path / "link", str(tmp_path / "link" / "a.py")) == "x"

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from modeld.driver import Driver
-from modeld.engine.messages import Encode, Failed, Run
+from modeld.engine.messages import Encode, EngineUnloaded, Failed, Refused, Run
+from modeld.flight import Asked
 from modeld.schedule import ScheduleLimits
+from modeld.schedule.journal import replay
 from modeld.schedule.messages import OpKey
 from modeld.sessions import SessionLimits
 from modeld.testing import EngineTwin
+from modelwire.errors import ErrorCode
 from modelwire.messages import (
     Accepted,
     Acknowledged,
@@ -21,15 +24,16 @@ from modelwire.messages import (
     Done,
     EnsurePrefix,
     Error,
+    Load,
     PrefillSuffix,
     Progress,
-    SlotOperation,
     Started,
     Text,
     TokenIds,
     Tokenize,
     Tokens,
     Turn,
+    Unload,
 )
 
 CLIENTS = st.sampled_from(["ann", "bob"])
@@ -44,8 +48,10 @@ AFTER: dict[type, set[type]] = {
     Done: set(),
     Error: set(),
     TokenIds: set(),
+    Acknowledged: set(),
 }
 """What may follow a reply of one operation."""
+ENDS = (Done, Error, TokenIds, Acknowledged)
 
 
 class DriverMachine(RuleBasedStateMachine):
@@ -57,6 +63,7 @@ class DriverMachine(RuleBasedStateMachine):
             self.reply,
             limits=ScheduleLimits(queue=4),
             sessions=SessionLimits(per_client=2, total=3),
+            unload_after=60.0,
         )
         self.now = 0.0
         self.names = 0
@@ -64,26 +71,30 @@ class DriverMachine(RuleBasedStateMachine):
         self.sent: set[OpKey] = set()
         self.cancels: dict[OpKey, OpKey] = {}
         self.alive = False
+        self.asleep = False
         self.begun = False
         self.full = False
 
     def reply(self, client: str, op: str, message: Any) -> None:
         key = OpKey(client, op)
-        if isinstance(message, Acknowledged):
+        assert not isinstance(message, Error) or message.code != ErrorCode.INTERNAL, message
+        if client == "modeld":
+            return
+        if isinstance(message, Acknowledged) and key not in self.sent:
             target = self.cancels.pop(key, None)
-            assert not message.found or target is None or isinstance(self.last.get(target), Done | Error | TokenIds)
+            assert not message.found or target is None or isinstance(self.last.get(target), ENDS)
             return
         assert key in self.sent
         previous = self.last.get(key)
         assert previous is None or type(message) in AFTER[type(previous)], f"{message} after {previous}"
-        assert previous is not None or isinstance(message, Accepted | Error | TokenIds)
+        assert previous is not None or isinstance(message, Accepted | Error | TokenIds | Acknowledged)
         self.last[key] = message
 
     def name(self) -> str:
         self.names += 1
         return str(self.names)
 
-    def submit(self, client: str, message: SlotOperation | Tokenize) -> None:
+    def submit(self, client: str, message: Asked) -> None:
         op = self.name()
         self.sent.add(OpKey(client, op))
         self.driver.submit(client, op, message, self.now)
@@ -105,6 +116,10 @@ class DriverMachine(RuleBasedStateMachine):
     def tokenize(self, client: str, prompt: Any) -> None:
         self.submit(client, Tokenize(prompt=prompt))
 
+    @rule(client=CLIENTS, model=st.sampled_from([None, "/a", "/b", "/bad"]), unload=st.booleans())
+    def switch(self, client: str, model: str | None, unload: bool) -> None:
+        self.submit(client, Unload() if unload else Load(model=model))
+
     @rule(client=CLIENTS, back=st.integers(0, 5))
     def cancel(self, client: str, back: int) -> None:
         target, op = str(self.names - back), self.name()
@@ -120,18 +135,32 @@ class DriverMachine(RuleBasedStateMachine):
     def leave(self, client: str) -> None:
         self.driver.client_gone(client, self.now)
 
-    @rule()
-    def time_passes(self) -> None:
-        self.now += 0.6
+    @rule(seconds=st.sampled_from([0.6, 0.6, 70.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
         self.driver.tick(self.now)
 
     # --- the engine ---------------------------------------------------------------------------------------
 
-    @precondition(lambda self: not self.alive)
+    @precondition(lambda self: not self.alive and not self.asleep and not self.engine.asked)
     @rule()
     def ready(self) -> None:
         self.alive = True
         self.driver.engine_said(self.engine.ready(), self.now)
+
+    @precondition(lambda self: self.engine.asked)
+    @rule()
+    def does_what_it_was_asked(self) -> None:
+        """One after the other, as processes are ended and started."""
+        model = self.engine.asked.pop(0)
+        self.asleep = model == "nothing"
+        self.alive = model not in ("nothing", "/bad")
+        if self.asleep:
+            self.driver.engine_said(EngineUnloaded(epoch=1), self.now)
+        elif self.alive:
+            self.driver.engine_said(self.engine.ready(f"{model}"), self.now)
+        else:
+            assert self.driver.refused(Refused(message="no model at all"))
 
     @precondition(lambda self: isinstance(self.engine.running, Run) and not self.begun)
     @rule()
@@ -166,7 +195,7 @@ class DriverMachine(RuleBasedStateMachine):
 
     @rule(lost=st.sampled_from([True, False, False]))
     def lose(self, lost: bool) -> None:
-        if lost:
+        if lost and not self.asleep and self.engine.asked != ["nothing"]:
             self.alive = self.begun = False
             self.engine.die()
             self.driver.engine_lost(self.now)
@@ -175,19 +204,24 @@ class DriverMachine(RuleBasedStateMachine):
     def holds(self) -> None:
         self.driver.scheduler.check()
         self.driver.sessions.check()
-        live = {key for key in self.sent if type(self.last.get(key)) not in (Done, Error, TokenIds)}
-        assert self.driver.live == len(live)
-        assert (self.engine.running is not None) == (self.driver.scheduler.running is not None)
+        live = {key for key in self.sent if type(self.last.get(key)) not in ENDS}
+        running = self.driver.scheduler.running
+        idle = running is not None and running.key.client == "modeld"
+        assert self.driver.live == len(live) + idle
+        assert (self.engine.running is not None) == (running is not None and not running.switches)
 
     def teardown(self) -> None:
         """S8: with nothing but endings of the engine, every operation ends, and every cancel is confirmed."""
-        if not self.alive:
-            self.ready()
-        for _ in range(self.driver.live):
-            if self.engine.running:
+        for _ in range(10 * self.driver.live):
+            if self.engine.asked:
+                self.does_what_it_was_asked()
+            elif self.engine.running:
                 self.end(failed=False)
+            elif not self.alive:
+                self.ready()
         assert self.driver.live == 0
         assert not self.cancels
+        assert replay(self.driver.journal.last()) is None
 
 
 TestDriver: Any = DriverMachine.TestCase

@@ -8,8 +8,10 @@ import pytest
 
 from intentd.plan.events import CommandEnded
 from intentd.plan.templates import Template, parse
-from intentd.plan.triggers import FailedTest, failed_tests
+from intentd.plan.tools import Reader, catalogue
+from intentd.plan.triggers import Failure, find_failures
 
+READER = Reader(catalogue().tools)
 RECORDED = Path(__file__).parent.parent / "recorded"
 ROOT = "/project"
 
@@ -26,9 +28,9 @@ def recorded() -> Callable[[str], CommandEnded]:
 
 
 @pytest.fixture
-def failures(recorded: Callable[[str], CommandEnded]) -> Callable[[str], Sequence[FailedTest]]:
-    def find(name: str) -> Sequence[FailedTest]:
-        found = failed_tests(recorded(name))
+def failures(recorded: Callable[[str], CommandEnded]) -> Callable[[str], Sequence[Failure]]:
+    def find(name: str) -> Sequence[Failure]:
+        found = find_failures(recorded(name), READER)
         assert found is not None
         return found
 
@@ -48,4 +50,4 @@ def project() -> dict[str, str]:
 @pytest.fixture
 def template() -> Template:
     """The built-in one."""
-    return parse("test_failed", files("intentd").joinpath("templates", "test_failed.toml").read_text())
+    return parse("test_failed.toml", files("intentd").joinpath("templates", "test_failed.toml").read_text())

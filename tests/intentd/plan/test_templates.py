@@ -1,8 +1,11 @@
 """Templates: what a user can write, and what is said where it is wrong."""
 
+from importlib.resources import files
+
 import pytest
 
 from intentd.plan.templates import Template, TemplateError, parse
+from intentd.plan.triggers import TRIGGERS
 
 GOOD = """
 title = "explain $test"
@@ -17,9 +20,12 @@ characters = 1000
 
 
 def test_a_template_fills_its_places() -> None:
-    template = parse("test_failed", GOOD)
+    template = parse("test_failed.toml", GOOD)
     assert template.fill_system(workspace="w") == "in w"
-    assert template.fill_user(test="", message="", source="a", code="b", traceback="$source") == "a b $source for $5"
+    assert (
+        template.fill_user(test="", tool="", message="", source="a", code="b", traceback="$source")
+        == "a b $source for $5"
+    )
     assert (template.decode.max_tokens, template.decode.stop) == (10, ("END",))
 
 
@@ -33,13 +39,28 @@ def test_the_built_in_template_is_good(template: Template) -> None:
         ("$workspace", "$test", "has no \\$test"),
         ("$$5", "$5", "no placeholder"),
         ('"explain $test"', "5", "must be a text"),
-        ("max_tokens = 10", "max_tokens = 0", "above 0"),
-        ("max_tokens = 10", "max_words = 10", "max_words"),
+        ("max_tokens = 10", "max_tokens = 0", "'max_tokens' cannot be 0"),
+        ("max_tokens = 10", "max_words = 10", "'max_words' is not known"),
         ("characters = 1000", "characters = '1'", "characters"),
-        ("[budget]", "[budgets]", "unknown budgets"),
-        ("title =", "title", "test_failed"),
+        ("[budget]", "[budgets]", "'budgets' is not known"),
+        ("title =", "title", "not TOML"),
+        ("stop = [", "top_p = [", "'top_p' cannot be"),
     ],
 )
 def test_a_faulty_template_says_what_is_wrong(before: str, after: str, word: str) -> None:
     with pytest.raises(TemplateError, match=word):
-        parse("test_failed", GOOD.replace(before, after))
+        parse("test_failed.toml", GOOD.replace(before, after))
+
+
+@pytest.mark.parametrize(("before", "after", "line"), [("$$5", "$5", 4), ('["END"]', "[END]", 7), ("= 1000", "= 0", 9)])
+def test_a_faulty_template_says_where(before: str, after: str, line: int) -> None:
+    with pytest.raises(TemplateError, match=rf"^mine\.toml:{line}: "):
+        parse("mine.toml", GOOD.replace(before, after))
+
+
+def test_the_built_in_templates_differ_in_their_last_sentence_alone() -> None:
+    """What was prefilled to explain serves a fix too."""
+    built_in = [parse(file.name, file.read_text()) for file in files("intentd").joinpath("templates").iterdir()]
+    assert {template.name for template in built_in} == {*TRIGGERS, "fix"}
+    assert len({template.system.template for template in built_in}) == 1
+    assert len({template.user.template.rpartition("\n")[0] for template in built_in}) == 1

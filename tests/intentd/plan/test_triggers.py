@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from intentd.plan.events import CommandEnded
-from intentd.plan.triggers import FailedTest, Location, failed_tests
+from intentd.plan.tools import Reader, catalogue
+from intentd.plan.triggers import Failure, Location, find_failures
 
-Failures = Callable[[str], Sequence[FailedTest]]
+READER = Reader(catalogue().tools)
+Failures = Callable[[str], Sequence[Failure]]
 TESTS = "tests/test_prices.py"
 FAILED = {
     f"{TESTS}::test_gross_adds_tax",
@@ -19,14 +21,14 @@ FAILED = {
 STYLES = ("plain", "quiet", "colour", "terminal", "short", "line", "native", "none", "no-summary", "verbose-xdist")
 
 
-def by_name(failures: Sequence[FailedTest], name: str) -> FailedTest:
-    (found,) = [failure for failure in failures if name in failure.test]
+def by_name(failures: Sequence[Failure], name: str) -> Failure:
+    (found,) = [failure for failure in failures if name in failure.name]
     return found
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_every_failed_test_is_found_once(failures: Failures, style: str) -> None:
-    assert {failure.test for failure in failures(style)} == FAILED
+    assert {failure.name for failure in failures(style)} == FAILED
     assert len(failures(style)) == len(FAILED)
 
 
@@ -49,7 +51,7 @@ def test_a_fixture_that_fails_is_a_failure_of_its_test(failures: Failures, style
 
 @pytest.mark.parametrize("style", STYLES)
 def test_what_a_test_prints_is_taken_for_no_failure(failures: Failures, style: str) -> None:
-    assert not any("decoy" in failure.test for failure in failures(style))
+    assert not any("decoy" in failure.name for failure in failures(style))
 
 
 def test_what_a_test_prints_is_kept_apart_from_its_traceback(failures: Failures) -> None:
@@ -65,7 +67,7 @@ def test_colours_and_the_terminal_change_nothing(failures: Failures) -> None:
 
 def test_a_file_that_cannot_be_collected_is_a_failure(failures: Failures) -> None:
     (failure,) = failures("collection")
-    assert failure.test == "tests/test_import.py"
+    assert failure.name == "tests/test_import.py"
     assert failure.function == ""
     assert failure.frames[-1] == Location("/project/tests/test_import.py", 1)
     assert "E   ModuleNotFoundError: No module named 'shop.stock'" in failure.traceback
@@ -84,25 +86,26 @@ def test_a_run_that_passes_has_no_failures(failures: Failures) -> None:
     ["", "hello\n", "FAILED to open the file\n", "== FAILURES ==\n", "\x1b[31mERROR\x1b[0m x - y\n", "\0\xff\r\r\b\n"],
 )
 def test_output_of_other_programs_says_nothing_of_tests(output: str) -> None:
-    assert failed_tests(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output)) is None
+    assert find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output), READER) is None
 
 
 def test_paths_are_those_of_the_directory_where_the_command_ran(recorded: Callable[[str], CommandEnded]) -> None:
     event = recorded("plain")
     moved = CommandEnded(workspace="/w", cwd="/w/sub", exit=1, output=event.output.replace("shop/", "../shop/"))
-    found = failed_tests(moved)
+    found = find_failures(moved, READER)
     assert found
     assert found[0].path == "/w/sub/tests/test_prices.py"
     assert any(frame.path == "/w/shop/prices.py" for failure in found for frame in failure.frames)
 
 
-def test_of_two_runs_the_last_one_counts(recorded: Callable[[str], CommandEnded]) -> None:
+def test_of_two_runs_in_one_command_both_count(recorded: Callable[[str], CommandEnded]) -> None:
     first, second = recorded("plain"), recorded("collection")
     both = CommandEnded(workspace="/project", cwd="/project", exit=1, output=first.output + second.output)
-    assert [failure.test for failure in failed_tests(both) or ()] == ["tests/test_import.py"]
+    names = {failure.name for failure in find_failures(both, READER) or ()}
+    assert names == FAILED | {"tests/test_import.py"}
 
 
 def test_a_beginning_that_was_cut_off_does_no_harm(recorded: Callable[[str], CommandEnded]) -> None:
     output = recorded("plain").output
     for cut in range(0, len(output), 97):
-        failed_tests(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output[cut:]))
+        find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output[cut:]), READER)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from modeld.schedule import ScheduleLimits, Scheduler
+from modeld.schedule.journal import Journal, replay
 from modeld.schedule.messages import (
     Accept,
     CancelAsked,
@@ -18,6 +19,7 @@ from modeld.schedule.messages import (
     EngineLost,
     EngineProduced,
     EngineReady,
+    EngineSwitched,
     Event,
     Fail,
     Kind,
@@ -28,6 +30,7 @@ from modeld.schedule.messages import (
     Stop,
     Submitted,
     Tick,
+    Wake,
 )
 from modelwire.errors import ErrorCode
 from modelwire.messages import Reason
@@ -43,12 +46,17 @@ class EngineModel:
 
     def __init__(self) -> None:
         self.ready = False
+        self.asleep = False
         self.running: OpKey | None = None
         self.stop_set = False
         self.produced = False
         self.live: dict[OpKey, Op] = {}
         self.starts: dict[OpKey, int] = {}
         self.order: list[OpKey] = []  # accepted real operations that have not started
+
+    @property
+    def switching(self) -> bool:
+        return self.running is not None and self.live[self.running].switches
 
     def obey(self, commands: list[Command], submitted: Op | None) -> None:
         for command in commands:
@@ -57,7 +65,11 @@ class EngineModel:
                     self._accept(command.key, submitted)
                 case Start():
                     self._start(command)
+                case Wake():
+                    assert self.asleep
+                    self.asleep = False
                 case Stop():
+                    assert not self.switching, "a stop for what nobody can stop"
                     assert command.key == self.running, "a stop for an operation that does not run"
                     assert not self.stop_set, "a second stop"
                     self.stop_set = True
@@ -74,9 +86,9 @@ class EngineModel:
             self.order.append(key)
 
     def _start(self, command: Start) -> None:
-        assert self.ready, "a start without an engine"
-        assert self.running is None, "two operations run"
         op = self.live[command.key]
+        assert self.ready or (self.asleep and op.switches), "a start without an engine"
+        assert self.running is None, "two operations run"
         assert command.again == (self.starts[command.key] == 1)
         assert self.starts[command.key] < 2
         if op.kind is Kind.REAL and not command.again:
@@ -109,13 +121,14 @@ class SchedulerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.scheduler = Scheduler(LIMITS)
+        self.journal = Journal(self.scheduler, keep=7)
         self.engine = EngineModel()
         self.now = 0.0
         self.names = 0
         self.log: list[tuple[Event, float, list[Command]]] = []
 
     def tell(self, event: Event, submitted: Op | None = None) -> None:
-        commands = self.scheduler.handle(event, self.now)
+        commands = self.journal.handle(event, self.now)
         self.log.append((event, self.now, list(commands)))
         self.engine.obey(commands, submitted)
 
@@ -131,6 +144,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         deadline = None if wait is None else self.now + wait
         key = OpKey(client, str(self.names))
         op = Op(key=key, kind=kind, digest=digest, lane=lane if kind is not Kind.HOUSE else None, deadline=deadline)
+        self.tell(Submitted(op), op)
+
+    @rule(client=CLIENTS)
+    def submit_switch(self, client: str) -> None:
+        self.names += 1
+        op = Op(key=OpKey(client, str(self.names)), kind=Kind.REAL, switches=True)
         self.tell(Submitted(op), op)
 
     @precondition(lambda self: self.engine.live)
@@ -152,20 +171,28 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.now += seconds
         self.tell(Tick())
 
-    @precondition(lambda self: not self.engine.ready)
+    @precondition(lambda self: not self.engine.ready and not self.engine.asleep)
     @rule()
     def engine_ready(self) -> None:
         self.engine.ready = True
         self.tell(EngineReady())
 
-    @precondition(lambda self: self.engine.running)
+    @precondition(lambda self: self.engine.running and not self.engine.switching)
     @rule()
     def engine_produces(self) -> None:
         assert self.engine.running
         self.engine.produced = True
         self.tell(EngineProduced(self.engine.running))
 
-    @precondition(lambda self: self.engine.running)
+    @precondition(lambda self: self.engine.switching)
+    @rule(loaded=st.booleans())
+    def engine_switches(self, loaded: bool) -> None:
+        assert self.engine.running
+        key, self.engine.running = self.engine.running, None
+        self.engine.ready, self.engine.asleep = loaded, not loaded
+        self.tell(EngineSwitched(key, loaded))
+
+    @precondition(lambda self: self.engine.running and not self.engine.switching)
     @rule(natural=st.booleans())
     def engine_ends(self, natural: bool) -> None:
         key, stopped = self.engine.running, self.engine.stop_set and not natural
@@ -175,7 +202,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(lost=st.sampled_from([True, False, False, False]))
     def engine_lost(self, lost: bool) -> None:
-        if lost:
+        if lost and not self.engine.asleep:
             self.engine.ready = False
             again = self.engine.running, self.engine.produced
             self.engine.running = None
@@ -197,16 +224,19 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """With nothing but endings of the engine, every operation ends (S8); the same events give the same commands."""
-        if not self.engine.ready:
+        if not self.engine.ready and not self.engine.asleep:
             self.engine_ready()
         bound = len(self.engine.live)
         for _ in range(bound):
-            if self.engine.running:
+            if self.engine.switching:
+                self.engine_switches(loaded=True)
+            elif self.engine.running:
                 self.engine_ends(natural=False)
         assert not self.engine.live, "starved"
         assert self.scheduler.waiting == 0
         twin = Scheduler(LIMITS)
         assert [twin.handle(event, now) for event, now, _ in self.log] == [commands for *_, commands in self.log]
+        assert replay(self.journal.last()) is None
 
 
 TestScheduler: Any = SchedulerMachine.TestCase

@@ -5,39 +5,39 @@ import contextlib
 import logging
 import signal
 import sys
-from importlib.resources import files
-from pathlib import Path
 
-from intentd.config import Config, ConfigError
+from intentd.config import Config
 from intentd.door import Door
+from intentd.intake import Intake
 from intentd.plan.offers import OfferBook, Offering
-from intentd.plan.templates import Template, TemplateError, parse
-from intentd.plan.turns import PlannedTurn, build
+from intentd.plan.tools import catalogue
+from intentd.planner import Planner, template_name
+from intentd.shelf import TemplateShelf
 from intentd.speculator import Speculator
-from intentd.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 
 class App:
     """The daemon's pieces, put together."""
 
     def __init__(self, config: Config) -> None:
-        self.template = load_template("test_failed", config.templates)
+        self._catalogue = catalogue(config.tools)
+        self.templates = TemplateShelf(config.templates)
         self.offers = OfferBook()
-        self.speculator = Speculator(config.modeld, self.turn_of, self.offers.newest)
+        self.planner = Planner(self.templates)
+        self.speculator = Speculator(config.modeld, self.planner, self.offers)
         self.speculator.paused = not config.guess
-        self.door = Door(config.socket, self.offers, self.speculator, self._title_of)
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def turn_of(self, offering: Offering, context: int) -> PlannedTurn:
-        """For the guess and for the question (S10)."""
-        workspace = Workspace(Path(offering.workspace))
-        return build(
-            offering.trigger, self.template, workspace=offering.workspace, context=context, read=workspace.read
+        self.door = Door(
+            config.socket, self.offers, self.speculator, Intake(self._catalogue), self._title_of, self._problems
         )
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Raises `EndpointError`."""
         await self.door.open()
+        for problem in self._catalogue.problems:
+            log.warning("%s", problem)
         self._tasks = [asyncio.create_task(self.door.serve()), asyncio.create_task(self.speculator.run())]
 
     async def stop(self) -> None:
@@ -45,6 +45,7 @@ class App:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.planner.close()
 
     async def broken(self) -> None:
         """Returns when a piece ends that should not; raises what ended it."""
@@ -53,22 +54,11 @@ class App:
             task.result()
 
     def _title_of(self, offering: Offering) -> str:
-        return self.template.fill_title(test=offering.trigger.test)
+        template = self.templates.get(template_name(offering, "explain"))
+        return template.fill_title(test=offering.failure.name[:200], tool=offering.failure.tool)
 
-
-def load_template(name: str, directory: Path) -> Template:
-    """The user's file of that name, else the built-in one. Raises `ConfigError`."""
-    theirs = directory / f"{name}.toml"
-    try:
-        text = theirs.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        text = files("intentd").joinpath("templates", f"{name}.toml").read_text(encoding="utf-8")
-    except (OSError, ValueError) as fault:
-        raise ConfigError(f"{theirs} cannot be read: {fault}") from None
-    try:
-        return parse(name, text)
-    except TemplateError as fault:
-        raise ConfigError(f"{theirs}: {fault}") from None
+    def _problems(self) -> tuple[str, ...]:
+        return (*self._catalogue.problems, *self.templates.problems)
 
 
 def serve(config: Config) -> int:

@@ -20,14 +20,15 @@ class ConfigError(Exception):
 class Config:
     """Settings of the daemon and its commands.
 
-    `socket` and `modeld` are endpoints; `guess` false starts paused; `templates` is a directory whose files replace
-    the built-in templates of the same name.
+    `socket` and `modeld` are endpoints; `guess` false starts paused; `templates` and `tools` are directories whose
+    files replace the built-in templates and tools' patterns of the same name, or add to them.
     """
 
     socket: str = field(factory=lambda: default_endpoint("intentd"))
     modeld: str = field(factory=lambda: default_endpoint("modeld"))
     guess: bool = True
     templates: Path = field(factory=lambda: config_dir() / "templates")
+    tools: Path = field(factory=lambda: config_dir() / "tools")
     log_level: str = "warning"
 
 
@@ -36,6 +37,7 @@ _VARIABLES = {
     "modeld": "GUESSAHEAD_MODELD",
     "guess": "GUESSAHEAD_GUESS",
     "templates": "GUESSAHEAD_TEMPLATES",
+    "tools": "GUESSAHEAD_TOOLS",
     "log_level": "GUESSAHEAD_LOG_LEVEL",
 }
 _LEVELS = ("debug", "info", "warning", "error")
@@ -82,4 +84,4 @@ def _check(name: str, value: Any, origin: str) -> Any:
         raise ConfigError(f"{origin}: 'log_level' is one of {', '.join(_LEVELS)}, not {value!r}")
     if name in ("socket", "modeld"):
         return value if "://" in str(value) else f"ipc://{Path(value).absolute()}"
-    return Path(value).expanduser() if name == "templates" else value
+    return Path(value).expanduser() if name in ("templates", "tools") else value

@@ -7,9 +7,11 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine
 from importlib.metadata import version
+from pathlib import Path
 
 from attrs import define, field
 
+from intentd.intake import Intake
 from intentd.messages import (
     INTENTD,
     Ask,
@@ -17,15 +19,16 @@ from intentd.messages import (
     CommandStarted,
     DaemonStatus,
     GetOffers,
+    GetPrompt,
     Offer,
     Offers,
     Pause,
+    ShownPrompt,
 )
 from intentd.plan.events import CommandEnded
-from intentd.plan.offers import OfferBook, Offering
-from intentd.plan.triggers import failed_tests
+from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
 from intentd.speculator import Speculator
-from intentd.workspace import root_of
+from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import (
     PROTOCOL_VERSION,
@@ -55,16 +58,19 @@ class _Run:
     client: str
     op: str
     message: CommandStarted
+    started_ns: int = field(factory=time.time_ns)
 
 
 @define(eq=False)
 class Door:
-    """Serves `endpoint` with the given pieces. `title_of` names an offer for people."""
+    """Serves `endpoint` with the given pieces. `title_of` names an offer for people; `problems` are for status."""
 
     endpoint: str
     offers: OfferBook
     speculator: Speculator
+    intake: Intake
     title_of: Callable[[Offering], str]
+    problems: Callable[[], tuple[str, ...]]
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
     _runs: dict[str, _Run] = field(factory=dict)
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
@@ -122,6 +128,8 @@ class Door:
                 changed, self.speculator.paused = self.speculator.paused != paused, paused
                 self.speculator.poke()
                 self._send(client, op, Acknowledged(found=changed))
+            case GetPrompt():
+                self._chore(self._show_prompt(client, op, message))
             case GetStatus():
                 self._send(client, op, self._status())
 
@@ -135,35 +143,60 @@ class Door:
         if run is None:
             self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message="this command was never announced"))
             return
-        cwd = run.message.cwd
-        event = CommandEnded(
-            workspace=root_of(cwd), cwd=cwd, exit=message.exit, output=message.output.decode(errors="replace")
-        )
-        failures = await asyncio.to_thread(failed_tests, event)  # half a megabyte takes a while to read
-        self.offers.take(event, failures)
+        try:
+            await self._take_in(run, message)
+        except Exception:
+            log.exception("the output of a command could not be read")
         self._count_runs()
-        log.info("command ended with %s: %s failed tests", message.exit, "no" if failures is None else len(failures))
         self._send(client, run.op, Done(reason=Reason.END))
         self._send(client, op, Acknowledged(found=True))
 
+    async def _take_in(self, run: _Run, message: CommandFinished) -> None:
+        """In a worker thread: half a megabyte takes a while to scrub and to read."""
+        cwd = run.message.cwd
+        event = CommandEnded(
+            workspace=root_of(cwd),
+            cwd=cwd,
+            exit=message.exit,
+            output=message.output.decode(errors="replace"),
+            argv=run.message.argv,
+        )
+        if Workspace(Path(event.workspace)).opted_out():
+            self.offers.forget(event.workspace)
+            return
+        cut = message.total > len(message.output)
+        failures = await asyncio.to_thread(self.intake.failures, event, cut=cut, started_ns=run.started_ns)
+        self.offers.take(event, failures)
+        log.info("command ended with %s: %s failures", message.exit, "no" if failures is None else len(failures))
+
     def _ask(self, client: str, op: str, message: Ask) -> None:
-        workspace = root_of(message.cwd)
-        offering = self.offers.find(workspace, message.offer)
         if (client, op) in self._answers:
             self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
-        elif message.trigger != "test_failed":
-            words = f"there is no trigger {message.trigger!r}; there is 'test_failed'"
-            self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message=words))
-        elif offering is None:
-            words = f"no failed test is known in {workspace}: run the tests with 'intentd run -- COMMAND'"
-            self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message=words))
-        else:
-            task = asyncio.get_running_loop().create_task(self._answer(client, op, offering))
-            self._answers[client, op] = task
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(client, op, message))
+        self._answers[client, op] = task
 
-    async def _answer(self, client: str, op: str, offering: Offering) -> None:
+    def _asked_for(self, message: Ask | GetPrompt) -> tuple[Offering, Intent]:
+        """Raises `WireError`."""
+        workspace = root_of(message.cwd)
+        intent = next((intent for intent in INTENTS if intent == message.intent), None)
+        offering = self.offers.find(workspace, message.offer)
+        if intent is None:
+            words = f"nobody can {message.intent!r}; there are {', '.join(INTENTS)}"
+        elif Workspace(Path(workspace)).opted_out():
+            words = f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
+        elif offering:
+            return offering, intent
+        elif message.offer:
+            words = f"there is no offer {message.offer!r} in {workspace}: 'intentd offers' lists them"
+        else:
+            words = f"no failure is known in {workspace}: run the command with 'intentd run -- COMMAND'"
+        raise WireError(ErrorCode.BAD_REQUEST, words)
+
+    async def _answer(self, client: str, op: str, message: Ask) -> None:
         try:
-            async with contextlib.aclosing(self.speculator.answer(offering)) as replies:
+            offering, intent = self._asked_for(message)
+            async with contextlib.aclosing(self.speculator.answer(offering, intent)) as replies:
                 async for reply in replies:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:
@@ -173,6 +206,15 @@ class Door:
             self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
         finally:
             self._answers.pop((client, op), None)
+
+    async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
+        try:
+            offering, intent = self._asked_for(message)
+            turn = await self.speculator.turn(offering, intent)
+        except WireError as fault:
+            self._send(client, op, _error(fault))
+        else:
+            self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages))
 
     async def _cancel(self, client: str, op: str, target: str) -> None:
         """Acknowledged once no token will follow (S9)."""
@@ -227,7 +269,8 @@ class Door:
     def _offer(self, offering: Offering) -> Offer:
         return Offer(
             id=offering.id,
-            trigger="test_failed",
+            number=offering.number,
+            trigger=offering.failure.trigger,
             title=self.title_of(offering),
             workspace=offering.workspace,
             warm=self.speculator.is_warm(offering),
@@ -243,6 +286,8 @@ class Door:
             offers=tuple(map(self._offer, self.offers.all())),
             uptime_s=time.monotonic() - self._started,
             figures={**self.speculator.figures, "commands_running": len(self._runs)},
+            triggers=self.speculator.ledger.figures(time.monotonic()),
+            problems=self.problems(),
         )
 
 

@@ -46,10 +46,13 @@ class CommandFinished:
 
 @frozen(kw_only=True)
 class Ask:
-    """An operation: answers the newest offer of the workspace around `cwd`, or the one with the id `offer`."""
+    """An operation: answers the first offer of the workspace around `cwd`, or the one with the number or id `offer`.
+
+    `intent` is `explain` or `fix`.
+    """
 
     cwd: str
-    trigger: str = "test_failed"
+    intent: str = "explain"
     offer: str | None = None
 
 
@@ -61,10 +64,31 @@ class GetOffers:
 
 
 @frozen(kw_only=True)
+class GetPrompt:
+    """What `ask` with the same fields would send to the model now. Answered by `shown_prompt`."""
+
+    cwd: str
+    intent: str = "explain"
+    offer: str | None = None
+
+
+@frozen(kw_only=True)
+class ShownPrompt:
+    """The messages of a prompt for people, as (role, content)."""
+
+    offer: str
+    messages: tuple[tuple[str, str], ...]
+
+
+@frozen(kw_only=True)
 class Offer:
-    """Something that can be asked. `warm`: its prompt was prefilled when modeld was last heard."""
+    """Something that can be asked. `warm`: its prompt was prefilled when modeld was last heard.
+
+    `number` is its name for people; `trigger` is `test_failed`, `diagnostic` or `crash`.
+    """
 
     id: str
+    number: int
     trigger: str
     title: str
     workspace: str
@@ -73,7 +97,7 @@ class Offer:
 
 @frozen(kw_only=True)
 class Offers:
-    """Answers `get_offers`, the newest first."""
+    """Answers `get_offers`, the likeliest question first."""
 
     offers: tuple[Offer, ...]
 
@@ -90,7 +114,9 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`.
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`. Of each trigger: `asks`,
+    `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it is
+    switched off). `problems` are lines about files of the user's that are not used.
     """
 
     state: str
@@ -101,6 +127,8 @@ class DaemonStatus:
     offers: tuple[Offer, ...]
     uptime_s: float
     figures: Mapping[str, int] = field(factory=dict)
+    triggers: Mapping[str, Mapping[str, float]] = field(factory=dict)
+    problems: tuple[str, ...] = ()
 
 
 KINDS: Mapping[str, type] = {
@@ -109,6 +137,8 @@ KINDS: Mapping[str, type] = {
     "ask": Ask,
     "get_offers": GetOffers,
     "offers": Offers,
+    "get_prompt": GetPrompt,
+    "shown_prompt": ShownPrompt,
     "pause": Pause,
     "status": GetStatus,
     "daemon_status": DaemonStatus,
@@ -122,6 +152,8 @@ KINDS: Mapping[str, type] = {
 INTENTD = Protocol(
     service="intentd",
     kinds=KINDS,
-    requests=frozenset({Hello, Beat, Cancel, CommandStarted, CommandFinished, Ask, GetOffers, Pause, GetStatus}),
-    terminal=frozenset({Done, Error, Welcome, Acknowledged, Offers, DaemonStatus}),
+    requests=frozenset(
+        {Hello, Beat, Cancel, CommandStarted, CommandFinished, Ask, GetOffers, GetPrompt, Pause, GetStatus}
+    ),
+    terminal=frozenset({Done, Error, Welcome, Acknowledged, Offers, ShownPrompt, DaemonStatus}),
 )

@@ -8,12 +8,17 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 
-from intentd.plan.offers import Offering
-from intentd.plan.policy import Guess, NoGuess, Situation, decide
-from intentd.plan.turns import PlannedTurn, TurnError
+from attrs import frozen
+
+from intentd.plan.ledger import Ledger
+from intentd.plan.offers import Intent, OfferBook, Offering
+from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide
+from intentd.plan.turns import Outdated, PlannedTurn, TurnError
+from intentd.planner import Planner
 from modelwire.client import Client, OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.link import probe
@@ -22,27 +27,40 @@ from modelwire.messages import Done, Outcome, Reason
 log = logging.getLogger(__name__)
 
 CHECK_S = 1.0
-"""How often modeld is asked whether it is still the same, and files are looked at again."""
+"""How often modeld is asked whether it is still the same."""
+MAX_PREPARED = 3
+"""So many offers are kept warm: modeld has room for a few guesses beside the sessions."""
+UNKNOWN_CONTEXT = 4096
+"""What a prompt is shown for while no modeld has said how much it takes."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 5.0
 TIMEOUT_S = 5.0
 GUESS_AGAIN_S = 10.0
 _WARM = {Reason.PREFILLED, Reason.DUPLICATE, Reason.CONTEXT}
 _FAULTS = (WireError, DaemonUnreachable, EndpointError)
 
-TurnOf = Callable[[Offering, int], PlannedTurn]
-"""The turn of an offer for a model with so many tokens of context. Raises `TurnError`."""
+
+@frozen
+class _Warm:
+    """What was prefilled for a turn: tokens and seconds of guesses, 0 where it was asked."""
+
+    trigger: str
+    tokens: int
+    seconds: float
+    asked: bool = False
 
 
 class Speculator:
-    """Keeps the newest offer warm, and asks."""
+    """Keeps the likeliest offers warm, one guess at a time, and asks."""
 
-    def __init__(self, endpoint: str, turn_of: TurnOf, newest: Callable[[], Offering | None]) -> None:
+    def __init__(self, endpoint: str, planner: Planner, offers: OfferBook) -> None:
         self.endpoint = endpoint
         self.figures: Counter[str] = Counter()
+        self.ledger = Ledger()
         self.paused = False
         self.commands_running = 0
-        self._turn_of = turn_of
-        self._newest = newest
+        self.pressure: str | None = None
+        self._planner = planner
+        self._offers = offers
         self._changed = asyncio.Event()
         self._connected = asyncio.Event()
         self._client: Client | None = None
@@ -50,9 +68,10 @@ class Speculator:
         self._context = 0
         self._answering = 0
         self._guess: tuple[str, asyncio.Task[None]] | None = None
-        self._warm: str | None = None
-        self._warm_offer: str | None = None
+        self._plans: dict[str, Candidate] = {}
+        self._warm: dict[str, _Warm] = {}
         self._failed: set[str] = set()
+        self._no_turn = ""
 
     def __repr__(self) -> str:
         return f"<Speculator {self.endpoint} {self.state}: {self.reason}>"
@@ -70,11 +89,15 @@ class Speculator:
     @property
     def reason(self) -> str:
         """Why nothing is guessed now; empty where something is about to be."""
-        decision, _, _ = self._look()
-        return decision.reason if isinstance(decision, NoGuess) else ""
+        wanted = [self._plans.get(offer.id) or Candidate(offer.id, "") for offer in self._likeliest()]
+        decision = decide(self._situation(tuple(wanted)))
+        if isinstance(decision, NoGuess):
+            return decision.reason
+        return self._no_turn if not self._plans else ""
 
     def is_warm(self, offering: Offering) -> bool:
-        return offering.id == self._warm_offer
+        plan = self._plans.get(offering.id)
+        return plan is not None and plan.key in self._warm
 
     def poke(self) -> None:
         """Something has changed that a decision may depend on."""
@@ -103,7 +126,7 @@ class Speculator:
         description = await client.describe()
         self._instance = client.welcome.instance
         self._context = description.limits.context
-        self._warm = self._warm_offer = None
+        self._warm.clear()
         self._failed.clear()
         self._client = client
         self._connected.set()
@@ -111,7 +134,7 @@ class Speculator:
 
     async def _keep(self, client: Client) -> None:
         while True:
-            self._consider(client)
+            await self._consider(client)
             if not await self._wait(CHECK_S):
                 await client.status()
                 if client.welcome.instance != self._instance:
@@ -122,7 +145,7 @@ class Speculator:
         await self._drop_guess()
         self._client = None
         self._connected.clear()
-        self._warm = self._warm_offer = None
+        self._warm.clear()
 
     async def _wait(self, seconds: float) -> bool:
         """Whether something changed before the time was over."""
@@ -136,17 +159,10 @@ class Speculator:
 
     # --- guessing ---------------------------------------------------------------------------------------------
 
-    def _look(self) -> tuple[Guess | NoGuess, Offering | None, PlannedTurn | None]:
-        offering, turn = self._newest(), None
-        decision: Guess | NoGuess
-        try:
-            turn = self._turn_of(offering, self._context) if offering and self._client else None
-            decision = decide(self._situation(turn.key if turn else offering.id if offering else None))
-        except TurnError as fault:
-            decision = NoGuess(str(fault))
-        return decision, offering, turn
+    def _likeliest(self) -> tuple[Offering, ...]:
+        return self._offers.all()[:MAX_PREPARED]
 
-    def _situation(self, wanted: str | None) -> Situation:
+    def _situation(self, wanted: tuple[Candidate, ...]) -> Situation:
         return Situation(
             paused=self.paused,
             reachable=self.reachable,
@@ -154,16 +170,54 @@ class Speculator:
             answering=self._answering > 0,
             wanted=wanted,
             in_flight=self._guess[0] if self._guess else None,
-            warm=self._warm,
+            warm=frozenset(self._warm),
             failed=frozenset(self._failed),
+            switched_off=self.ledger.switched_off(time.monotonic()),
+            pressure=self.pressure,
         )
 
-    def _consider(self, client: Client) -> None:
-        decision, offering, turn = self._look()
-        if isinstance(decision, NoGuess) or offering is None or turn is None:
-            return
+    async def _consider(self, client: Client) -> None:
+        """Builds the turns of the likeliest offers, and starts the guess for the first that needs one."""
+        plans: dict[str, Candidate] = {}
+        decided = False
+        for offering in self._likeliest():
+            turn = await self._plan(offering)
+            if turn is None:
+                continue
+            plans[offering.id] = Candidate(turn.key, offering.failure.trigger)
+            self._plans = {**self._plans, **plans}
+            decision = decide(self._situation(tuple(plans.values())))
+            if not decided and isinstance(decision, Guess) and client is self._client:
+                decided = True
+                self._start(client, offering, turn)
+        self._plans = plans
+        self._forget({plan.key for plan in plans.values()})
+
+    async def _plan(self, offering: Offering) -> PlannedTurn | None:
+        try:
+            return await self._planner.turn(offering, "explain", self._context)
+        except Outdated as fault:
+            log.info("offer %s is withdrawn: its test or file is gone", offering.id)
+            self._no_turn = str(fault)
+            self._offers.withdraw(offering)
+        except TurnError as fault:
+            self._no_turn = str(fault)
+        return None
+
+    def _forget(self, wanted: set[str]) -> None:
+        """What was prefilled for offers that are gone or have changed; a guess in flight for such is stopped."""
+        now = time.monotonic()
+        for key in self._warm.keys() - wanted:
+            warm = self._warm.pop(key)
+            if not warm.asked:
+                self.ledger.dropped(warm.trigger, warm.tokens, warm.seconds, now)
+        if self._guess and self._guess[0] not in wanted:
+            self._guess[1].cancel()  # its stream's end cancels it at modeld
+            self._guess = None
+
+    def _start(self, client: Client, offering: Offering, turn: PlannedTurn) -> None:
         if self._guess:
-            self._guess[1].cancel()  # its stream's end cancels it at modeld, where it is replaced anyway
+            self._guess[1].cancel()
         task = asyncio.get_running_loop().create_task(self._make_guess(client, offering, turn))
         self._guess = (turn.key, task)
 
@@ -175,20 +229,21 @@ class Speculator:
         except _FAULTS as fault:
             self._guess_failed(turn.key, fault)
         else:
-            log.info(
-                "guess %s: %s, %d of %d tokens prefilled",
-                turn.key,
-                done.reason,
-                done.usage.prefilled,
-                done.usage.prompt,
-            )
-            if done.reason in _WARM:
-                self.figures["guesses_finished"] += 1
-                self._warm, self._warm_offer = turn.key, offering.id
+            self._guess_done(offering.failure.trigger, turn.key, done)
         finally:
             if self._guess and self._guess[1] is asyncio.current_task():
                 self._guess = None
                 self.poke()
+
+    def _guess_done(self, trigger: str, key: str, done: Done) -> None:
+        usage = done.usage
+        log.info("guess %s: %s, %d of %d tokens prefilled", key, done.reason, usage.prefilled, usage.prompt)
+        self.ledger.guessed(trigger, usage.prefilled)
+        if done.reason in _WARM:
+            self.figures["guesses_finished"] += 1
+            self._warm[key] = _Warm(trigger, usage.prefilled, done.timings.prefill / 1000)
+        elif done.reason is Reason.PREEMPTED:
+            self.ledger.preempted(trigger)
 
     def _guess_failed(self, key: str, fault: Exception) -> None:
         self.figures["guesses_failed"] += 1
@@ -206,14 +261,14 @@ class Speculator:
 
     # --- asking -----------------------------------------------------------------------------------------------
 
-    async def answer(self, offering: Offering) -> AsyncGenerator[object, None]:
+    async def answer(self, offering: Offering, intent: Intent) -> AsyncGenerator[object, None]:
         """The replies to the offer's turn, as a real operation; closing the iterator cancels it.
 
         It never waits for the guess: modeld adopts that or stops it. Raises `WireError`, `DaemonUnreachable`.
         """
         client = await self._reach()
         try:
-            turn = self._turn_of(offering, self._context)
+            turn = await self._planner.turn(offering, intent, self._context)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
         self._answering += 1
@@ -222,7 +277,7 @@ class Speculator:
             async with self._send(client, offering, turn, speculative=False) as stream:
                 async for reply in stream:
                     if isinstance(reply, Done):
-                        self._answered(offering, turn, reply)
+                        self._answered(offering, intent, turn, reply)
                     yield reply
         except _FAULTS:
             self.figures["answers_failed"] += 1
@@ -231,11 +286,23 @@ class Speculator:
             self._answering -= 1
             self.poke()
 
-    def _answered(self, offering: Offering, turn: PlannedTurn, done: Done) -> None:
-        if done.usage.outcome is not Outcome.NONE:
-            self.figures[f"answers_{done.usage.outcome}"] += 1
-            self._warm, self._warm_offer = turn.key, offering.id
-        log.info("answer %s: %s, %s", turn.key, done.reason, done.usage.outcome)
+    def _answered(self, offering: Offering, intent: Intent, turn: PlannedTurn, done: Done) -> None:
+        outcome = done.usage.outcome
+        if outcome is not Outcome.NONE:
+            self.figures[f"answers_{outcome}"] += 1
+            trigger = "fix" if intent == "fix" else offering.failure.trigger
+            guess = self._warm.get(turn.key)
+            settles = guess is not None and not guess.asked
+            self.ledger.asked(trigger, outcome, guessed=settles, now=time.monotonic())
+            self._warm[turn.key] = _Warm(trigger, 0, 0.0, asked=True)
+        log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
+
+    async def turn(self, offering: Offering, intent: Intent) -> PlannedTurn:
+        """What would be asked now. Raises `WireError`."""
+        try:
+            return await self._planner.turn(offering, intent, self._context or UNKNOWN_CONTEXT)
+        except TurnError as fault:
+            raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
 
     async def _reach(self) -> Client:
         if self._client is None:

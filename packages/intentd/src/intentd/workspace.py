@@ -1,13 +1,25 @@
-"""Owns the workspace: where its root is, and reading its files within the rules (I3). It plans nothing."""
+"""Owns the workspace: where its root is, and which of its files may be read (I3). It reads ignore files alone."""
 
+import os
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from attrs import frozen
+from platformdirs import user_config_path
 
-from intentd.plan.secrets import is_refused
+from intentd.plan.privacy import OWN_IGNORE_FILE, IgnoreFile, PathRules
 
-_MARKS = (".git", "pyproject.toml", "setup.cfg", "pytest.ini")
-MAX_FILE_BYTES = 1024 * 1024
+_MARKS = (".git", "pyproject.toml", "setup.cfg", "pytest.ini", "package.json")
+_NOT_THEIRS = frozenset(
+    {".venv", "venv", "env", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"}
+)
+"""Directories of other people's code; nobody asks about that."""
+OPT_OUT_FILE = ".noguessahead"
+MAX_IGNORE_BYTES = 64 * 1024
+
+Signature = tuple[int, int, int, int] | None
+"""Of a file as it is: equal as long as it was not written to. None where there is none."""
 
 
 def root_of(cwd: str) -> str:
@@ -19,28 +31,79 @@ def root_of(cwd: str) -> str:
     return str(here)
 
 
+def signature(path: str) -> Signature:
+    try:
+        seen = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino
+
+
 @frozen
 class Workspace:
     """A workspace by its root."""
 
     root: Path
 
-    def read(self, path: str) -> str | None:
-        """The text of a file; None for one outside of the root, a refused, missing, huge or binary one."""
+    def opted_out(self) -> bool:
+        return (self.root / OPT_OUT_FILE).exists()
+
+    def place(self, path: str) -> Path | None:
+        """The file that `path` leads to, where it may be read; else None.
+
+        Links are followed first: what counts is where the file is, and that neither of its names is refused.
+        """
         try:
-            real = Path(path).resolve(strict=True)
-            if not self._may_read(Path(path), real) or not real.is_file():
-                return None
-            if real.stat().st_size > MAX_FILE_BYTES:
-                return None
-            data = real.read_bytes()
+            root, real = self.root.resolve(), Path(path).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             return None
-        return None if b"\0" in data else data.decode(errors="replace")
+        if not real.is_relative_to(root) or not real.is_file():
+            return None
+        given = Path(os.path.normpath(path))
+        names = {real} | ({given} if given.is_relative_to(root) else {root / given.name})
+        return None if any(self._refuses(root, name) for name in names) else real
 
-    def _may_read(self, given: Path, real: Path) -> bool:
-        """Links are followed first: what counts is where the file is, and that neither of its names is refused."""
-        root = self.root.resolve()
-        if not real.is_relative_to(root) or is_refused(given.name):
-            return False
-        return not is_refused(real.relative_to(root).as_posix())
+    def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
+        """(whether our own, file, folder from the top) of every ignore file that can speak of `path`."""
+        top = _top(self.root)
+        for folder in reversed(path.parents):
+            if folder.is_relative_to(top):
+                inside = folder.relative_to(top).as_posix()
+                inside = "" if inside == "." else inside
+                yield False, folder / ".gitignore", inside
+                yield True, folder / OWN_IGNORE_FILE, inside
+        yield False, top / ".git" / "info" / "exclude", ""
+        yield False, user_config_path("git", appauthor=False) / "ignore", ""
+
+    def _refuses(self, root: Path, name: Path) -> bool:
+        if _NOT_THEIRS.intersection(name.relative_to(root).parts):
+            return True
+        files = tuple(
+            (own, str(file), folder, signed)
+            for own, file, folder in self.ignore_files(name)
+            if (signed := signature(str(file)))
+        )
+        return _rules(files).refusal(name.relative_to(_top(self.root)).as_posix()) is not None
+
+
+def _top(root: Path) -> Path:
+    """Where git's rules begin: the repository that the workspace is in, else the workspace."""
+    real = root.resolve()
+    return next((folder for folder in (real, *real.parents) if (folder / ".git").exists()), real)
+
+
+@lru_cache(maxsize=64)
+def _rules(files: tuple[tuple[bool, str, str, Signature], ...]) -> PathRules:
+    """Kept by the files' signatures, so a rule that changes makes new ones."""
+    texts = [(own, IgnoreFile(folder, text)) for own, file, folder, _ in files if (text := _text(file)) is not None]
+    return PathRules([file for own, file in texts if not own], [file for own, file in texts if own])
+
+
+def _text(file: str) -> str | None:
+    """An ignore file that cannot be read might have refused anything."""
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(MAX_IGNORE_BYTES + 1)
+    except OSError:
+        return "*"
+    return "*" if len(data) > MAX_IGNORE_BYTES else data.decode(errors="replace")

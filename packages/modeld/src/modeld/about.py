@@ -6,8 +6,19 @@ from importlib.metadata import version
 from attrs import field, frozen
 
 from modeld.driver import Driver
+from modeld.stories import HISTORY
 from modelwire.errors import ErrorCode
-from modelwire.messages import PROTOCOL_VERSION, Description, Error, Exactness, Limits, Status, Welcome
+from modelwire.messages import (
+    PROTOCOL_VERSION,
+    Description,
+    Error,
+    Exactness,
+    Limits,
+    Status,
+    StoryTold,
+    TellStory,
+    Welcome,
+)
 
 BEAT_MS = 2000
 SILENCE_MS = 3 * BEAT_MS
@@ -51,6 +62,14 @@ class About:
                 silence_ms=SILENCE_MS,
             ),
         )
+
+    def story(self, driver: Driver, message: TellStory) -> StoryTold | Error:
+        lines = driver.stories.tell(message.target, message.client)
+        if lines is not None:
+            return StoryTold(lines=lines)
+        whose = f" of a client {message.client}…" if message.client else ""
+        says = f"no operation {message.target or 'at all'}{whose} is remembered: the last {HISTORY} that ended are"
+        return Error(code=ErrorCode.BAD_REQUEST, message=says)
 
     def status(self, driver: Driver, engine_pid: int, now: float) -> Status:
         figures = driver.figures.as_mapping(

@@ -9,14 +9,18 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from modeld.about import About
 from modeld.config import Settings
 from modeld.driver import Driver
-from modeld.engine.messages import EngineGone, FromEngine, Ready, Refused
+from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
 from modeld.engine.supervisor import Supervisor
+from modeld.recording import Recorder, RecordFault, write_segment
 from modeld.schedule import ScheduleLimits
+from modeld.schedule.board import Board
+from modeld.schedule.journal import Entry
 from modeld.server import Server
 from modeld.sessions import SessionLimits
 from modelwire.protocol import MODELD
@@ -38,16 +42,22 @@ class App:
     def __init__(self, settings: Settings, *, announce: Callable[[str], None] | None = None) -> None:
         self._announce = announce or (lambda line: print(line, file=sys.stderr, flush=True))
         self._endpoint = settings.endpoint()
+        self._record_path = settings.record_path()
+        self._recorder: Recorder | None = None
         clock = time.monotonic
         codec = MODELD.codec()
         self._clock = clock
         self._engine = Supervisor(settings.engine(), self._engine_said)
         self._router = Router(self._endpoint, codec, MODELD, clock=clock, on_gone=self._client_gone)
+        self._limits = ScheduleLimits(queue=settings.queue)
         self._driver = Driver(
             self._engine,
             self._router.send,
-            limits=ScheduleLimits(queue=settings.queue),
+            limits=self._limits,
             sessions=SessionLimits(per_client=settings.sessions, total=4 * settings.sessions),
+            also=self._record,
+            model=settings.model_path(),
+            unload_after=settings.unload_after,
         )
         about = About(message_bytes=codec.max_bytes, sessions=settings.sessions, queue=settings.queue, started=clock())
         self._server = Server(self._router, self._driver, about, clock=clock, engine_pid=lambda: self._engine.pid)
@@ -71,6 +81,7 @@ class App:
         self._take_signals(stack)
         await self._router.start()
         stack.push_async_callback(self._router.close)
+        self._open_record(stack)
         try:
             await self._engine.start()
         except OSError as fault:
@@ -79,6 +90,15 @@ class App:
         for work in (self._server.serve(), self._server.keep_time()):
             stack.push_async_callback(_end, asyncio.create_task(self._guard(work)))
         stack.push_async_callback(self._say_farewell)
+
+    def _open_record(self, stack: AsyncExitStack) -> None:
+        if self._record_path is None:
+            return
+        try:
+            self._recorder = Recorder(self._record_path, self._limits)
+        except RecordFault as fault:
+            raise CannotServe(str(fault)) from None
+        stack.push_async_callback(asyncio.to_thread, self._recorder.close)
 
     async def _main_loop(self) -> None:
         await self._stop.wait()
@@ -96,20 +116,20 @@ class App:
 
     # --- what reaches it from its parts ---------------------------------------------------------------------
 
-    def _engine_said(self, message: FromEngine | EngineGone) -> None:
+    def _engine_said(self, message: FromEngine | FromSupervisor) -> None:
         self._heard.set()
         try:
             self._pass_on(message)
         except Exception as fault:  # the daemon's own state cannot be trusted any more
-            log.exception("modeld failed at what the engine said")
-            self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has its story"))
+            self._fail_inside(fault)
 
-    def _pass_on(self, message: FromEngine | EngineGone) -> None:
+    def _pass_on(self, message: FromEngine | FromSupervisor) -> None:
         match message:
             case EngineGone():
                 self._driver.engine_lost(self._clock())
             case Refused():
-                self._fail(CannotServe(message.message))
+                if not self._driver.refused(message):
+                    self._fail(CannotServe(message.message))
             case _:
                 self._driver.engine_said(message, self._clock())
         if isinstance(message, Ready) and not self._announced:
@@ -122,6 +142,21 @@ class App:
     def _client_gone(self, client: str) -> None:
         self._driver.client_gone(client, self._clock())
 
+    def _record(self, entry: Entry, board: Callable[[], Board]) -> None:
+        if self._recorder:
+            self._recorder.add(entry, board)
+
+    def _fail_inside(self, fault: Exception) -> None:
+        """The scheduler's last events are left beside the socket: they tell what led here."""
+        log.error("modeld failed", exc_info=fault)
+        path = Path(self._endpoint.removeprefix("ipc://")).with_suffix(".fault.jsonl")
+        try:
+            write_segment(path, self._driver.journal.last())
+            left = f"its last events are in {path} (see 'modeld replay')"
+        except (RecordFault, OSError) as second:
+            left = f"its last events are lost: {second}"
+        self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has it, {left}"))
+
     def _fail(self, fault: CannotServe) -> None:
         self._fault = self._fault or fault
         self._stop.set()
@@ -130,8 +165,7 @@ class App:
         try:
             await work
         except Exception as fault:
-            log.exception("modeld failed")
-            self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has its story"))
+            self._fail_inside(fault)
 
     def _take_signals(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()

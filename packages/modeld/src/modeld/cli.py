@@ -6,13 +6,14 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from attrs import asdict
 
 from modeld import config
 from modeld.config import ConfigError
-from modeld.report import description_table, status_table
+from modeld.report import description_table, difference_lines, status_table
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
@@ -90,8 +91,55 @@ async def _ask(wanted: argparse.Namespace) -> int:
     return 0
 
 
+async def _load(wanted: argparse.Namespace) -> int:
+    async with _client(wanted) as client:
+        changed = await client.load(_model_file(wanted.file) if wanted.file else None)
+        name = (await _when_loaded(client)).model.name
+    print(f"{name} is loaded" if changed else f"{name} is loaded already")
+    return 0
+
+
+async def _unload(wanted: argparse.Namespace) -> int:
+    async with _client(wanted) as client:
+        changed = await client.unload()
+    print("unloaded: the next operation loads it again" if changed else "nothing is loaded")
+    return 0
+
+
+async def _story(wanted: argparse.Namespace) -> int:
+    async with _client(wanted) as client:
+        lines = await client.story(wanted.op or "", client=wanted.client)
+    _print({"lines": lines} if wanted.json else "\n".join(lines))
+    return 0
+
+
+async def _replay(wanted: argparse.Namespace) -> int:
+    from modeld import recording
+    from modeld.schedule.journal import replay
+
+    events = 0
+    try:
+        for number, segment in enumerate(recording.read(Path(wanted.file)), start=1):
+            if difference := replay(segment):
+                print(difference_lines(number, difference))
+                return FAILED
+            events += len(segment.entries)
+    except recording.RecordFault as fault:
+        return _complain(fault, FAILED)
+    print(f"{events:,} events gave the same commands as when they were recorded")
+    return 0
+
+
 def _client(wanted: argparse.Namespace) -> Client:
     return Client(config.load({"socket": wanted.socket}).endpoint(), name="modeld command")
+
+
+def _model_file(name: str) -> str:
+    """The daemon has another working directory."""
+    path = Path(name).expanduser().absolute()
+    if not path.is_file():
+        raise ConfigError(f"{path} is no file: give the path of a model")
+    return str(path)
 
 
 async def _when_loaded(client: Client) -> Description:
@@ -124,13 +172,29 @@ def _parser() -> argparse.ArgumentParser:
     status = _add(commands, "status", _status, "live figures of the daemon", "modeld status --json")
     describe = _add(commands, "describe", _describe, "what the daemon and its model can do", "modeld describe")
     ask = _add(commands, "ask", _ask, "ask the model something", 'modeld ask "What is a KV cache?"')
-    for command in (status, describe):
+    story = _add(commands, "story", _story, "what happened to one operation, in words", "modeld story --last")
+    load = _add(commands, "load", _load, "load another model, or what was unloaded", "modeld load ~/models/coder.gguf")
+    unload = _add(commands, "unload", _unload, "give the model's memory back until it is needed", "modeld unload")
+    _add_replay(commands)
+    which = story.add_mutually_exclusive_group(required=True)
+    which.add_argument("op", nargs="?", help="its id, as its client and the log name it")
+    which.add_argument("--last", action="store_true", help="the newest")
+    story.add_argument("--client", default="", help="the beginning of the client's name, where several used the id")
+    load.add_argument("file", nargs="?", help="the model; without it, what was unloaded")
+    for command in (status, describe, story):
         command.add_argument("--json", action="store_true", help="print JSON")
     ask.add_argument("text", help="the question; - reads it from standard input")
     ask.add_argument("--max-tokens", type=int, default=256, metavar="N", help="the longest answer (256)")
-    for command in (status, describe, ask):
+    for command in (status, describe, ask, story, load, unload):
         command.add_argument("--socket", help="where the daemon serves, as ipc:///path/modeld.sock")
     return parser
+
+
+def _add_replay(commands: Any) -> None:
+    notes = "\nStatus 0: the same commands to every event. 1: not, and it says which is the first that differs."
+    help = "give recorded events to a fresh scheduler, and compare what it commands"
+    replay = _add(commands, "replay", _replay, help, "modeld replay events.jsonl", notes)
+    replay.add_argument("file", help="what 'modeld serve --record FILE' wrote, or a daemon that failed left behind")
 
 
 def _add(

@@ -78,6 +78,12 @@ class Settings:
     chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
+    unload_after: int | None = _option(
+        _number(1), "unload the model after so many seconds without any operation; the next one loads it", default=None
+    )
+    record: str | None = _option(
+        _text("a file"), "record the scheduler's events there, without any text, for modeld replay", default=None
+    )
     log_level: str = _option(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "what the log tells", default="WARNING")
     fake: str | None = _option(_text("a JSON object"), "the fake backend's script, as JSON", default=None)
 
@@ -87,6 +93,12 @@ class Settings:
             return self.socket or default_endpoint("modeld")
         except EndpointError as fault:
             raise ConfigError(str(fault)) from None
+
+    def record_path(self) -> Path | None:
+        return Path(self.record).expanduser().absolute() if self.record else None
+
+    def model_path(self) -> str | None:
+        return str(Path(self.model).expanduser().absolute()) if self.model else None
 
     def engine(self) -> EngineConfig:
         wanted = {option.name: getattr(self, option.name) for option in fields(Settings)}

@@ -179,6 +179,8 @@ class Driver:
     # --- what the engine says -----------------------------------------------------------------------------
 
     def engine_said(self, message: FromEngine | EngineUnloaded, now: float) -> None:
+        if isinstance(message, Ready):
+            self._used = now
         self._holder.engine_said(message, now)
 
     def engine_lost(self, now: float) -> None:

@@ -120,7 +120,8 @@ class Recorder:
 
 
 def write_segment(path: Path, segment: Segment) -> None:
-    """All at once, at the end of `path`. Raises `RecordFault`."""
+    """A record of one segment, in place of what was at `path`. Raises `RecordFault`."""
+    path.unlink(missing_ok=True)
     file = _open(path)
     try:
         _append(file, _Start(segment.limits, segment.board))
@@ -157,7 +158,7 @@ def _append(file: int, item: Entry | _Start) -> None:
 
 
 def read(path: Path) -> Iterator[Segment]:
-    """The segments of a record. A last line without an end was never finished, and does not count. Raises `RecordFault`."""
+    """The segments of a record. A last line that is not whole does not count. Raises `RecordFault`."""
     segment: Segment | None = None
     try:
         with path.open(encoding="utf-8") as lines:

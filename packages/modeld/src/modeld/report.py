@@ -1,7 +1,9 @@
 """Owns how a status and a description look in a terminal. It asks nobody anything."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from modeld.schedule.journal import Difference
+from modeld.schedule.messages import Command
 from modelwire.messages import Description, Status
 
 
@@ -35,6 +37,23 @@ def description_table(description: Description) -> str:
             ("message", f"{limits.message_bytes:,} bytes at most"),
         ]
     )
+
+
+def difference_lines(segment: int, difference: Difference) -> str:
+    entry = difference.entry
+    return "\n".join(
+        [
+            f"event {difference.number} of segment {segment} gave other commands: {entry.event}",
+            *(f"  recorded  {line}" for line in _commands(entry.commands)),
+            *(f"  replayed  {line}" for line in _commands(difference.commands)),
+        ]
+    )
+
+
+def _commands(commands: Sequence[Command] | None) -> list[str]:
+    if commands is None:
+        return ["refused as one that cannot have happened"]
+    return [str(command) for command in commands] or ["nothing"]
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

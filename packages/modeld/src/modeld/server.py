@@ -12,7 +12,7 @@ from modeld.about import BEAT_MS, SILENCE_MS, About
 from modeld.driver import Driver
 from modelwire.codec import Envelope
 from modelwire.errors import ErrorCode
-from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello
+from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello, TellStory
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ class Door(Protocol):
     def send(self, client: str, op: str, message: Any) -> None: ...
 
     def silent(self, now: float, after_ms: float) -> list[str]: ...
+
+    def forget(self, client: str) -> None: ...
 
 
 class Server:
@@ -45,6 +47,7 @@ class Server:
         self._clock = clock
         self._engine_pid = engine_pid
         self._sooner = asyncio.Event()
+        self._leaving: set[str] = set()
 
     async def serve(self) -> None:
         async for client, envelope in self._door.incoming():
@@ -58,12 +61,14 @@ class Server:
             log.exception("a %s could not be handled", type(envelope.message).__name__)
             error = Error(code=ErrorCode.INTERNAL, message="modeld failed at this request: see its log")
             self._door.send(client, envelope.op, error)
+        self._forget_who_left()
         self._sooner.set()
 
     def _translate(self, client: str, op: str, message: Any) -> None:
         now = self._clock()
         if isinstance(message, Beat) or self._driver.refuse_live_id(client, op):
             return
+        self._leaving.discard(client)
         match message:
             case Hello():
                 log.info("client %s calls itself %.60r", client, message.client)
@@ -76,6 +81,10 @@ class Server:
                 self._driver.cancel(client, op, message.target, now)
             case Close():
                 self._driver.close(client, op, message.session, now)
+                if message.session is None:
+                    self._leaving.add(client)
+            case TellStory():
+                self._door.send(client, op, self._about.story(self._driver, message))
             case _:
                 self._driver.submit(client, op, message, now)
 
@@ -88,9 +97,16 @@ class Server:
 
     def pass_time(self, now: float) -> None:
         self._driver.tick(now)
+        self._forget_who_left()
         for client in self._driver.busy_clients & set(self._door.silent(now, SILENCE_MS)):
             log.warning("client %s fell silent: its operations end", client)
             self._driver.client_silent(client, now)
+
+    def _forget_who_left(self) -> None:
+        """Those that have closed everything, once nothing of them is left and the answer is sent."""
+        for client in self._leaving - self._driver.clients:
+            self._leaving.discard(client)
+            self._door.forget(client)
 
     def _next_tick(self, now: float) -> float:
         beat, deadline = now + BEAT_MS / 1000, self._driver.scheduler.next_deadline()

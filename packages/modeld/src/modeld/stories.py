@@ -17,7 +17,10 @@ Reply = Accepted | Started | Progress | Tokens | Done | Error | TokenIds | Ackno
 
 @define(eq=False)
 class Story:
-    """Of one operation, which came when `behind` others were before it. Each line is worded when it is asked for: how much was guessed is known only at the end."""
+    """Of one operation, which came when `behind` others were before it.
+
+    Each line is worded when it is asked for: how much was guessed is known only at the end.
+    """
 
     key: OpKey
     what: str

@@ -6,7 +6,7 @@ Its tokens are the characters of the prompt. A test says step by step what the e
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from modeld.engine.messages import (
     Advanced,
@@ -53,12 +53,17 @@ def render(prompt: Prompt, *, complete: bool = False) -> str:
 
 @define(eq=False)
 class EngineTwin:
-    """It holds the caller to the rules of the stop flag and of one operation at a time."""
+    """It holds the caller to the rules of the stop flag and of one operation at a time.
+
+    `asked`: the models that it was to load, "nothing" where it was to end.
+    """
 
     sent: list[ToEngine] = field(factory=list)
     running: Run | Encode | None = None
     stop_set: bool = False
+    loaded: bool = False
     tapes: list[bytes] = field(factory=list)
+    asked: list[str | None] = field(factory=list)
     _begun: Begun | None = None
     _length: int = 0
     _generated: int = 0
@@ -66,6 +71,7 @@ class EngineTwin:
     # --- what the front does ------------------------------------------------------------------------------
 
     def send(self, message: ToEngine) -> None:
+        assert self.loaded, "there is no engine"
         assert self.running is None, "one operation at a time"
         assert not self.stop_set, "the flag of the operation before would stop this one"
         assert isinstance(message, Run | Encode)
@@ -82,11 +88,23 @@ class EngineTwin:
         assert self.running is None, "a stop would be lost"
         self.stop_set = False
 
+    def unload(self) -> None:
+        assert self.running is None, "something runs"
+        self.asked.append("nothing")
+        self.die()
+
+    def load(self, model: str | None) -> None:
+        assert self.running is None, "something runs"
+        self.asked.append(model)
+        self.die()
+
     # --- what the engine does -----------------------------------------------------------------------------
 
-    def ready(self) -> Ready:
+    def ready(self, fingerprint: str = "0") -> Ready:
+        self.loaded = True
+        model = evolve(MODEL, fingerprint=fingerprint)
         return Ready(
-            backend="twin", profile="exact", model=MODEL, capabilities={}, context=4096, cells=8192, load_ms=1.0
+            backend="twin", profile="exact", model=model, capabilities={}, context=4096, cells=8192, load_ms=1.0
         )
 
     def begin(self) -> Begun:
@@ -137,6 +155,7 @@ class EngineTwin:
     def die(self) -> None:
         """Forget everything, as a process does."""
         self.running = self._begun = None
+        self.loaded = False
         self.tapes.clear()
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from modelwire.client import DEFAULT_TIMEOUT, Client, Connection, OperationStream
+from modelwire.client import DEFAULT_TIMEOUT, LOAD_S, Client, Connection, OperationStream
 from modelwire.messages import (
     Decode,
     DecodeConfig,
@@ -166,6 +166,15 @@ class BlockingClient(BlockingConnection[Client]):
 
     def close_session(self, session: str) -> bool:
         return self._loop.run(self._connection.close_session(session))
+
+    def load(self, model: str | None = None, *, within: float = LOAD_S) -> bool:
+        return self._loop.run(self._connection.load(model, within=within))
+
+    def unload(self, *, within: float = LOAD_S) -> bool:
+        return self._loop.run(self._connection.unload(within=within))
+
+    def story(self, target: str = "", *, client: str = "") -> tuple[str, ...]:
+        return self._loop.run(self._connection.story(target, client=client))
 
     def ensure_prefix(
         self,

@@ -24,18 +24,23 @@ from modelwire.messages import (
     Error,
     GetStatus,
     Hello,
+    Load,
     PrefillSuffix,
     Prompt,
     Status,
+    StoryTold,
+    TellStory,
     TokenIds,
     Tokenize,
     Tokens,
     Turn,
+    Unload,
     Welcome,
 )
 from modelwire.protocol import MODELD, Protocol
 
 DEFAULT_TIMEOUT = 10.0
+LOAD_S = 1200.0
 MERGE_FROM = 64
 """So many unread replies of an operation are kept one by one; what comes after them is merged where it can be."""
 
@@ -206,10 +211,13 @@ class Connection:
 
     # --- questions and operations ---------------------------------------------------------------------------
 
-    async def ask(self, message: Any) -> Any:
-        """The answer to a question. Raises `WireError` for an error, `DaemonUnreachable` when none comes in time."""
+    async def ask(self, message: Any, *, within: float | None = None) -> Any:
+        """The answer to a question. Raises `WireError` for an error, `DaemonUnreachable` when none comes in time.
+
+        `within` (seconds) is for a question that takes its time.
+        """
         link = await self._connected()
-        return await self._ask(link, message)
+        return await self._ask(link, message, within)
 
     def start(self, message: Any) -> OperationStream:
         """Sends an operation at once; its fate is in the stream. Raises `WireError` for one that cannot be sent."""
@@ -238,11 +246,12 @@ class Connection:
         finally:
             self._late.pop(stream.id, None)
 
-    async def _ask(self, link: Link, message: Any) -> Any:
+    async def _ask(self, link: Link, message: Any, within: float | None = None) -> Any:
         op, waiting = self._next_op(), Answer()
         link.begin(op, message, waiting)
         try:
-            async with asyncio.timeout(self._timeout):  # `wait_for` of Python 3.11 can swallow a cancellation
+            # `wait_for` of Python 3.11 can swallow a cancellation.
+            async with asyncio.timeout(self._timeout if within is None else within):
                 answer = await waiting.future
         except TimeoutError:
             raise unreachable(self.endpoint, self._protocol.service) from None
@@ -299,6 +308,18 @@ class Client(Connection):
     async def close_session(self, session: str) -> bool:
         """Ends a session; False where there was none."""
         return cast(Acknowledged, await self.ask(Close(session=session))).found
+
+    async def load(self, model: str | None = None, *, within: float = LOAD_S) -> bool:
+        """Loads the file `model` (an absolute path), or what was unloaded; False where it is loaded already."""
+        return cast(Acknowledged, await self.ask(Load(model=model), within=within)).found
+
+    async def unload(self, *, within: float = LOAD_S) -> bool:
+        """Gives the model's memory back until the next operation; False where nothing was loaded."""
+        return cast(Acknowledged, await self.ask(Unload(), within=within)).found
+
+    async def story(self, target: str = "", *, client: str = "") -> tuple[str, ...]:
+        """What happened to an operation, a line for each thing; of the newest where `target` is empty."""
+        return cast(StoryTold, await self.ask(TellStory(target=target, client=client))).lines
 
     def ensure_prefix(
         self,

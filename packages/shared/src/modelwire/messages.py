@@ -441,7 +441,7 @@ class Acknowledged:
 @_kind("story_told")
 @frozen(kw_only=True)
 class StoryTold:
-    """Answers `story`: a line for each thing that happened, the first says to what. There is no text of a prompt in it."""
+    """Answers `story`: a line for each thing that happened, the first says to what. No text of a prompt is in it."""
 
     lines: tuple[str, ...]
 

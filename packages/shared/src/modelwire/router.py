@@ -179,8 +179,10 @@ class Router:
         return [peer.name for peer in self._peers.values() if (now - peer.heard) * 1000 > after_ms]
 
     def forget(self, client: str) -> None:
-        """Frees what is kept for a client that has said goodbye. It is not reported as gone."""
-        self._peers.pop(client, None)
+        """Frees what is kept for a client that has left, unless it waits for an answer. It is not reported as gone."""
+        peer = self._peers.get(client)
+        if peer and not peer.outbox:
+            del self._peers[client]
 
     # --- out ------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class CommandEnded:
-    """A wrapped command has ended in `cwd`, inside the workspace with the root `workspace` (absolute paths).
+    """A command has ended in `cwd`, inside the workspace with the root `workspace` (absolute paths).
 
-    `exit` is None where a signal ended it. `output` is the end of what it printed, as printed.
+    `exit` is None where a signal ended it or nobody knows. `output` is what was kept of what it printed.
     """
 
     workspace: str
     cwd: str
     exit: int | None
     output: str
+    argv: tuple[str, ...] = ()

@@ -1,23 +1,37 @@
-"""Owns what can be asked: the offers of each workspace, made from events. It guesses nothing and reads no files."""
+"""Owns what can be asked: the offers of each workspace, made from events. It guesses nothing and reads no files.
+
+The rule for the order: the workspace whose command failed last comes first. In it the failures of the last command
+stand before older ones; among those of one command tests before diagnostics before crashes, a test that failed before
+one that could not run, and else the order of the output.
+"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
 
 from attrs import frozen
 
+from intentd.plan.commands import Command
 from intentd.plan.events import CommandEnded
-from intentd.plan.triggers import FailedTest
+from intentd.plan.triggers import Failure
 
 MAX_WORKSPACES = 32
+MAX_OFFERS = 40
+"""In one workspace."""
+
+Intent = Literal["explain", "fix"]
+INTENTS: tuple[Intent, ...] = get_args(Intent)
 
 
 @frozen(kw_only=True)
 class Offering:
-    """A trigger that can be answered, in the workspace with the root `workspace`."""
+    """A failure that can be asked about, in the workspace with the root `workspace`. People call it by its `number`."""
 
     id: str
-    trigger: FailedTest
+    number: int
+    failure: Failure
     workspace: str
+    command: Command
 
 
 class OfferBook:
@@ -25,37 +39,72 @@ class OfferBook:
 
     def __init__(self) -> None:
         self._offers: dict[str, tuple[Offering, ...]] = {}
+        self._numbers = 0
 
-    def take(self, event: CommandEnded, failures: Sequence[FailedTest] | None) -> bool:
-        """Whether the event, with what `failed_tests` found in it, changed anything.
+    def take(self, event: CommandEnded, failures: Sequence[Failure] | None) -> bool:
+        """Whether the event, with what `find_failures` found in it, changed anything.
 
-        A test run replaces its workspace's offers, other commands do not.
+        A command that fails replaces the offers that it was about; one that passes withdraws them.
         """
-        if failures is None or (not failures and event.exit != 0):
+        command = Command(event.argv, event.cwd)
+        said_nothing = failures is None and event.exit is None
+        if not failures and (said_nothing or event.exit not in (0, None)):  # it may have been interrupted
             return False
-        self._offers.pop(event.workspace, None)
-        self._offers[event.workspace] = tuple(_offering(event.workspace, failure) for failure in failures)
-        while len(self._offers) > MAX_WORKSPACES:
-            del self._offers[next(iter(self._offers))]
+        found = failures or ()
+        before = self.of(event.workspace)
+        tools = {failure.tool for failure in found}
+        kept = [offer for offer in before if not command.covers(offer.command, offer.failure, tools)]
+        fresh = [self._offering(event, command, failure) for failure in found]
+        ids = {offer.id for offer in fresh}
+        offers = (*fresh, *(offer for offer in kept if offer.id not in ids))[:MAX_OFFERS]
+        if not found and offers == before:
+            return False
+        self._put(event.workspace, offers)
         return True
 
-    def newest(self) -> Offering | None:
-        """The first offer of the workspace whose tests failed last."""
-        return next((offers[0] for offers in reversed(self._offers.values()) if offers), None)
+    def withdraw(self, offering: Offering) -> bool:
+        """Whether it was there."""
+        before = self.of(offering.workspace)
+        self._offers[offering.workspace] = tuple(offer for offer in before if offer.id != offering.id)
+        return len(before) != len(self.of(offering.workspace))
 
-    def of(self, workspace: str) -> tuple[Offering, ...]:
-        return self._offers.get(workspace, ())
+    def forget(self, workspace: str) -> None:
+        self._offers.pop(workspace, None)
 
     def all(self) -> tuple[Offering, ...]:
         return tuple(offer for offers in reversed(self._offers.values()) for offer in offers)
 
-    def find(self, workspace: str, id: str | None) -> Offering | None:
-        """The offer with that id, or the workspace's first."""
-        if id is None:
+    def of(self, workspace: str) -> tuple[Offering, ...]:
+        return self._offers.get(workspace, ())
+
+    def find(self, workspace: str, name: str | None) -> Offering | None:
+        """The offer with that number or id, or the workspace's first."""
+        if name is None:
             return next(iter(self.of(workspace)), None)
-        return next((offer for offer in self.of(workspace) if offer.id == id), None)
+        return next((offer for offer in self.of(workspace) if name in (offer.id, str(offer.number))), None)
 
+    def _put(self, workspace: str, offers: tuple[Offering, ...]) -> None:
+        self._offers.pop(workspace, None)
+        self._offers[workspace] = offers
+        while len(self._offers) > MAX_WORKSPACES:
+            del self._offers[next(iter(self._offers))]
 
-def _offering(workspace: str, failure: FailedTest) -> Offering:
-    digest = hashlib.sha256(repr((workspace, failure)).encode()).hexdigest()
-    return Offering(id=digest[:8], trigger=failure, workspace=workspace)
+    def _offering(self, event: CommandEnded, command: Command, failure: Failure) -> Offering:
+        """A failure that is found again keeps its number."""
+        digest = hashlib.sha256(repr((event.workspace, failure)).encode()).hexdigest()[:8]
+        known = next(self._same(event.workspace, failure), None)
+        if known is None:
+            self._numbers += 1
+        return Offering(
+            id=digest,
+            number=known.number if known else self._numbers,
+            failure=failure,
+            workspace=event.workspace,
+            command=command,
+        )
+
+    def _same(self, workspace: str, failure: Failure) -> Iterator[Offering]:
+        for offer in self.of(workspace):
+            other = offer.failure
+            if (other.tool, other.name, other.message) == (failure.tool, failure.name, failure.message):
+                yield offer

@@ -3,22 +3,32 @@
 from attrs import frozen
 
 
+@frozen
+class Candidate:
+    """A turn that may be asked for, by its key, and the trigger that it comes from."""
+
+    key: str
+    trigger: str
+
+
 @frozen(kw_only=True)
 class Situation:
     """All that the decision depends on. Turns are named by their keys.
 
-    `wanted` is the turn of the newest offer, None where there is none; `in_flight` is being prefilled; `warm` was
-    prefilled; `failed` could not be.
+    `wanted` are the turns of the offers, the likeliest first; `in_flight` is being prefilled; `warm` were prefilled;
+    `failed` could not be; `switched_off` are triggers that do not pay. `pressure` says what the machine lacks.
     """
 
     paused: bool
     reachable: bool
     commands_running: int
     answering: bool
-    wanted: str | None
+    wanted: tuple[Candidate, ...]
     in_flight: str | None
-    warm: str | None
+    warm: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    switched_off: frozenset[str] = frozenset()
+    pressure: str | None = None
 
 
 @frozen
@@ -36,20 +46,36 @@ class NoGuess:
 
 
 def decide(now: Situation) -> Guess | NoGuess:
-    if now.wanted is None:
-        return NoGuess("nothing to guess: no test has failed")
+    refusal = _refusal(now)
+    if refusal:
+        return NoGuess(refusal)
+    for candidate in now.wanted:
+        if candidate.key == now.in_flight:
+            return NoGuess("an offer is being prefilled")
+        if candidate.key not in now.warm | now.failed and candidate.trigger not in now.switched_off:
+            return Guess(candidate.key)
+    return NoGuess(_nothing_left(now))
+
+
+def _refusal(now: Situation) -> str | None:
+    if not now.wanted:
+        return "nothing to guess: nothing has failed"
     if now.paused:
-        return NoGuess("paused")
+        return "paused"
     if not now.reachable:
-        return NoGuess("modeld does not answer")
+        return "modeld does not answer"
     if now.commands_running:
-        return NoGuess("a wrapped command is running")
+        return "a wrapped command is running"
     if now.answering:
-        return NoGuess("a question is being answered")
-    if now.wanted == now.in_flight:
-        return NoGuess("the newest offer is being prefilled")
-    if now.wanted == now.warm:
-        return NoGuess("the newest offer is warm")
-    if now.wanted in now.failed:
-        return NoGuess("the guess for the newest offer failed")
-    return Guess(now.wanted)
+        return "a question is being answered"
+    return now.pressure
+
+
+def _nothing_left(now: Situation) -> str:
+    """Every candidate is warm, failed or of a trigger that is switched off; the first that is not warm tells."""
+    cold = next((candidate for candidate in now.wanted if candidate.key not in now.warm), None)
+    if cold is None:
+        return "every offer is warm"
+    if cold.key in now.failed:
+        return "the guess for an offer failed"
+    return f"guesses for {cold.trigger} are switched off: too few are asked for"

@@ -1,17 +1,28 @@
 """Owns what a turn says, as data: the form of a template file and the filling of its places. It reads no files."""
 
+import re
 import tomllib
 from collections.abc import Mapping
+from pathlib import PurePath
 from string import Template as Places
-from typing import Any
+from typing import Any, NoReturn
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from modelwire.messages import DecodeConfig
 
 _SYSTEM = {"workspace"}
-_USER = {"test", "message", "source", "code", "traceback"}
-_TITLE = {"test"}
+_USER = {"test", "tool", "message", "source", "code", "traceback"}
+_TITLE = {"test", "tool"}
+
+_LINE = re.compile(r"at line (\d+)")
+_DECODE_KINDS: Mapping[str, tuple[type, ...]] = {
+    "temperature": (int, float),
+    "top_p": (int, float),
+    "min_p": (int, float),
+    "repeat_penalty": (int, float),
+    "stop": (list,),
+}
 
 
 class TemplateError(Exception):
@@ -44,52 +55,76 @@ class Template:
         return len(self.system.template) + len(self.user.template)
 
 
-def parse(name: str, text: str) -> Template:
-    """Raises `TemplateError`."""
+def parse(file: str, text: str) -> Template:
+    """The template in `text`. Raises `TemplateError` with the file and the line."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
-        raise TemplateError(f"template {name}: {fault}") from None
-    if unknown := set(data) - {"title", "system", "user", "decode", "budget"}:
-        raise TemplateError(f"template {name}: unknown {', '.join(sorted(unknown))}")
-    return Template(
-        name=name,
-        title=_places(name, data, "title", _TITLE),
-        system=_places(name, data, "system", _SYSTEM),
-        user=_places(name, data, "user", _USER),
-        decode=_decode(name, data.get("decode", {})),
-        characters=_characters(name, data.get("budget", {})),
-    )
+        place = _LINE.search(str(fault))
+        raise TemplateError(f"{file}:{place[1] if place else 1}: not TOML: {fault}") from None
+    return _Reading(file, text, data).template()
 
 
-def _places(name: str, data: Mapping[str, Any], key: str, known: set[str]) -> Places:
-    text = data.get(key)
-    if not isinstance(text, str) or not text.strip():
-        raise TemplateError(f"template {name}: {key!r} must be a text")
-    places = Places(text.strip())
-    if not places.is_valid():
-        raise TemplateError(f"template {name}: a '$' in {key!r} is no placeholder; write '$$' for the sign")
-    if unknown := set(places.get_identifiers()) - known:
-        raise TemplateError(f"template {name}: {key!r} has no ${unknown.pop()}; it has {', '.join(sorted(known))}")
-    return places
+@frozen
+class _Reading:
+    """A template file while it is read, so that a problem can say where it is."""
 
+    file: str
+    text: str
+    data: Mapping[str, Any]
 
-def _decode(name: str, data: Any) -> DecodeConfig:
-    if not isinstance(data, dict):
-        raise TemplateError(f"template {name}: 'decode' must be a table")
-    if "stop" in data:
-        data = {**data, "stop": tuple(data["stop"])}
-    try:
-        decode = DecodeConfig(**data)
-    except TypeError as fault:
-        raise TemplateError(f"template {name}: 'decode': {fault}") from None
-    if type(data.get("max_tokens", 1)) is not int or decode.max_tokens < 1:
-        raise TemplateError(f"template {name}: 'max_tokens' must be a whole number above 0")
-    return decode
+    def template(self) -> Template:
+        self._only(self.data, {"title", "system", "user", "decode", "budget"})
+        return Template(
+            name=PurePath(self.file).stem,
+            title=self._places("title", _TITLE),
+            system=self._places("system", _SYSTEM),
+            user=self._places("user", _USER),
+            decode=self._decode(self._table("decode")),
+            characters=self._characters(self._table("budget")),
+        )
 
+    def _fail(self, key: str, what: str) -> NoReturn:
+        lines = enumerate(self.text.splitlines(), 1)
+        marks = (f"{key}=", f"[{key}]")
+        line = next((number for number, line in lines if line.replace(" ", "").startswith(marks)), 1)
+        raise TemplateError(f"{self.file}:{line}: {what}")
 
-def _characters(name: str, data: Any) -> int:
-    characters = data.get("characters") if isinstance(data, dict) else None
-    if not isinstance(characters, int) or characters < 1:
-        raise TemplateError(f"template {name}: 'budget.characters' must be a whole number above 0")
-    return characters
+    def _only(self, table: Mapping[str, Any], known: set[str]) -> None:
+        for key in table.keys() - known:
+            self._fail(key, f"{key!r} is not known; there are {', '.join(sorted(known))}")
+
+    def _table(self, key: str) -> dict[str, Any]:
+        table = self.data.get(key, {})
+        if not isinstance(table, dict):
+            self._fail(key, f"{key!r} must be a table")
+        return table
+
+    def _places(self, key: str, known: set[str]) -> Places:
+        text = self.data.get(key)
+        if not isinstance(text, str) or not text.strip():
+            self._fail(key, f"{key!r} must be a text")
+        places = Places(text.strip())
+        if not places.is_valid():
+            self._fail(key, f"a '$' in {key!r} is no placeholder; write '$$' for the sign")
+        if unknown := set(places.get_identifiers()) - known:
+            self._fail(key, f"{key!r} has no ${min(unknown)}; it has {', '.join(sorted(known))}")
+        return places
+
+    def _decode(self, table: dict[str, Any]) -> DecodeConfig:
+        self._only(table, {setting.name for setting in fields(DecodeConfig)})
+        for key, value in table.items():
+            kinds: Any = _DECODE_KINDS.get(key, (int,))
+            wrong = not isinstance(value, kinds) or isinstance(value, bool)
+            if wrong or (key == "max_tokens" and value < 1):
+                self._fail(key, f"{key!r} cannot be {value!r}")
+        if not all(isinstance(word, str) for word in table.get("stop", ())):
+            self._fail("stop", "'stop' must be a list of texts")
+        return DecodeConfig(**{**table, "stop": tuple(table.get("stop", ()))})
+
+    def _characters(self, table: dict[str, Any]) -> int:
+        self._only(table, {"characters"})
+        characters = table.get("characters")
+        if type(characters) is not int or characters < 1:
+            self._fail("characters" if table else "budget", "'budget.characters' must be a whole number above 0")
+        return characters

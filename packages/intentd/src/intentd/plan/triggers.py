@@ -1,19 +1,34 @@
-"""Owns what determines a turn, and finds it in events. So far: a test that failed, read from pytest's output."""
+"""Owns what determines a turn, and finds it in events: a test that failed, a diagnostic, a crash. It reads no files."""
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, get_args
 
 from attrs import evolve, frozen
 
 from intentd.plan.events import CommandEnded
 from intentd.plan.plain import plain_lines
-from intentd.plan.pytest_output import Block, Report, Verdict, read_report
+from intentd.plan.tools import Finding, Reader
 
-_FRAME = re.compile(r"^(?P<path>[^\s:][^:]*\.\w+):(?P<line>\d+):(?: |$)")
-_NATIVE_FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+)')
-_CAPTURED = re.compile(r"^-{3,} Captured .+ -{3,}$")
+Trigger = Literal["test_failed", "diagnostic", "crash"]
+TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
+"""In the order in which the failures of one command are offered."""
+TEST_RUNNERS = frozenset({"pytest", "unittest", "jest", "vitest", "junit"})
 MAX_FAILURES = 20
+
+_PYTEST_TITLE = re.compile(r"^_+ \S.*_+$")
+_CAPTURED = re.compile(r"^-{3,} Captured .+ -{3,}$")
+_FRAME = re.compile(r"^(?P<path>[^\s:\"][^:\"]*\.\w+):(?P<line>\d{1,9}):(?: |$)")
+_NATIVE_FRAME = re.compile(r'^[\s|]*File "(?P<path>[^"]+)", line (?P<line>\d{1,9})')
+_SCRIPT_FRAME = re.compile(r"^\s*(?:at .*?\(?|❯ (?:\S+ )?)(?P<path>[^\s()]+\.[cm]?[jt]sx?):(?P<line>\d{1,9}):\d+\)?$")
+_FRAMES = (_FRAME, _NATIVE_FRAME, _SCRIPT_FRAME)
+_LIBRARY = re.compile(r"site-packages|lib/python3|node_modules|^<")
+# A summary that is printed only where everything was fine. What came from a pipe has no exit status to say it.
+_PASSED = re.compile(
+    r"^(?:=+ )?\d+ passed(?:, \d+ (?:passed|skipped|deselected|xfailed|xpassed|warnings?))* in [\d.]+s"
+    r"|^OK(?: \(.*\))?$|^Success: no issues found|^All checks passed!$|^Tests: +(?:\d+ (?:skipped|todo), )*\d+ passed"
+)
 
 
 @frozen
@@ -25,14 +40,16 @@ class Location:
 
 
 @frozen(kw_only=True)
-class FailedTest:
-    """A test that failed, or could not run. `test` is its node id, `path` its file.
+class Failure:
+    """One thing that went wrong. `name` is what its tool calls it, `path` its file (empty where none is known).
 
-    `traceback` is what pytest says of it, `captured` what it printed; `frames` are in the traceback's order: the last
-    one raised.
+    `traceback` is what the tool says of it, `captured` what a test printed; `frames` are in the traceback's order: the
+    last one raised.
     """
 
-    test: str
+    trigger: Trigger = "test_failed"
+    tool: str = "pytest"
+    name: str
     path: str
     message: str
     traceback: tuple[str, ...] = ()
@@ -41,60 +58,109 @@ class FailedTest:
 
     @property
     def function(self) -> str:
-        """The name of the test's function, empty for a file that could not be collected."""
-        return self.test.partition("[")[0].rpartition("::")[2] if "::" in self.test else ""
+        """The name of a Python test's function; empty where the file or another thing failed."""
+        if self.tool == "unittest" and not self.name.startswith("unittest."):
+            return self.name.partition(" ")[0].rpartition(".")[2]
+        return self.name.partition("[")[0].rpartition("::")[2] if "::" in self.name else ""
 
 
-def failed_tests(event: CommandEnded) -> tuple[FailedTest, ...] | None:
-    """The failures in their order; None where the output says nothing of tests."""
-    report = read_report(list(plain_lines(event.output)))
-    if report is None:
+def find_failures(
+    event: CommandEnded, reader: Reader, reported: Sequence[Finding] | None = None
+) -> tuple[Failure, ...] | None:
+    """What went wrong, in the order in which it is offered; None where the output says nothing at all.
+
+    `reported` is what the command's own reports say: it counts instead of what test runners printed, and lends from
+    that what it lacks.
+    """
+    lines = list(plain_lines(event.output))
+    found = reader.read(lines)
+    if reported is not None:
+        found = [*reported, *(one for one in found if one.tool not in TEST_RUNNERS)]
+    if not found and reported is None and not any(_PASSED.match(line) for line in lines[-40:]):
         return None
-    return tuple(_failed_tests(report, event.cwd))[:MAX_FAILURES]
+    told = sorted(_without_echoes(found), key=_turn_of)
+    return tuple(dict.fromkeys(_failure(one, event.cwd) for one in told))[:MAX_FAILURES]
 
 
-def _failed_tests(report: Report, cwd: str) -> Iterator[FailedTest]:
-    blocks = list(report.blocks)
-    for verdict in report.verdicts:
-        block = _take_block(blocks, verdict)
-        failure = FailedTest(
-            test=verdict.test, path=_absolute(verdict.test.partition("::")[0], cwd), message=verdict.words
-        )
-        yield _with_block(failure, block.lines, cwd) if block else failure
-    if not report.verdicts:
-        yield from (_from_block(block, cwd) for block in blocks)
+def _turn_of(found: Finding) -> tuple[int, bool]:
+    """A test that failed stands before one that could not run; sorting keeps the output's order otherwise."""
+    return TRIGGERS.index(_trigger(found)), found.kind != "test_failed"
 
 
-def _take_block(blocks: list[Block], verdict: Verdict) -> Block | None:
-    """Removes the block of a verdict. Tests of the same name in two files come in the order of the verdicts."""
-    for block in blocks:
-        if block.is_of(verdict):
-            blocks.remove(block)
-            return block
-    return None
+def _without_echoes(found: Iterable[Finding]) -> Iterator[Finding]:
+    """What is told twice counts once: a test runner's own traceback is no crash of a program."""
+    told = list(found)
+    tests = [one for one in told if one.tool in TEST_RUNNERS]
+    for one in told:
+        if one.kind == "crash" and any(one.message and one.message in test.excerpt for test in tests):
+            continue
+        yield one
 
 
-def _from_block(block: Block, cwd: str) -> FailedTest:
-    """Without a summary the file is the first that the traceback names."""
-    frames = tuple(_frames(block.lines, cwd))
-    path = frames[0].path if frames else ""
-    name = posixpath.relpath(path, cwd) if path else ""
-    test = block.name if block.name == name or not name else f"{name}::{block.name.replace('.', '::')}"
-    return _with_block(FailedTest(test=test, path=path, message=""), block.lines, cwd)
-
-
-def _with_block(failure: FailedTest, lines: Sequence[str], cwd: str) -> FailedTest:
+def _failure(found: Finding, cwd: str) -> Failure:
+    lines = found.excerpt.split("\n") if found.excerpt else []
+    if lines and _PYTEST_TITLE.match(lines[0]):
+        lines = lines[1:]
     split = next((index for index, line in enumerate(lines) if _CAPTURED.match(line)), len(lines))
-    told, captured = tuple(lines[:split]), tuple(lines[split:])
-    return evolve(failure, traceback=told, captured=captured, frames=tuple(_frames(told, cwd)))
+    told, captured = _trimmed(lines[:split]), _trimmed(lines[split:])
+    frames = tuple(_frames(told, cwd)) or _place(found, cwd)
+    if found.tool in ("jest", "vitest"):  # they name the innermost frame first
+        frames = frames[::-1]
+    failure = Failure(
+        trigger=_trigger(found),
+        tool=found.tool,
+        name=found.name or _title(found),
+        path=_path(found, frames, cwd),
+        message=found.message,
+        traceback=told,
+        captured=captured,
+        frames=frames,
+    )
+    return failure if failure.traceback or not found.message else evolve(failure, traceback=(found.message,))
+
+
+def _trigger(found: Finding) -> Trigger:
+    if found.tool in TEST_RUNNERS:
+        return "test_failed"
+    return "crash" if found.kind == "crash" else "diagnostic"
+
+
+def _title(found: Finding) -> str:
+    """For what has no name: where it is, and which rule it breaks. The line stays out: it moves with every edit."""
+    where = found.file or found.tool
+    return f"{where}: {found.code or found.message[:80]}"
+
+
+def _path(found: Finding, frames: Sequence[Location], cwd: str) -> str:
+    """The test's file where its id names it, else the first of the person's own that the traceback names."""
+    if found.tool == "pytest" and found.name and "::" in found.name:
+        return _absolute(found.name.partition("::")[0], cwd)
+    if found.tool == "vitest" and found.name:
+        return _absolute(found.name.partition(" > ")[0], cwd)
+    if found.tool in TEST_RUNNERS and frames:
+        return frames[0].path
+    return _absolute(found.file, cwd) if found.file else ""
+
+
+def _place(found: Finding, cwd: str) -> tuple[Location, ...]:
+    return (Location(_absolute(found.file, cwd), found.line),) if found.file and found.line else ()
 
 
 def _frames(lines: Sequence[str], cwd: str) -> Iterator[Location]:
-    for line in lines:
-        if _CAPTURED.match(line):
-            return
-        if found := _FRAME.match(line) or _NATIVE_FRAME.match(line):
-            yield Location(_absolute(found["path"], cwd), int(found["line"]))
+    """The person's own; a library's only where there are no others."""
+    hits = [hit for line in lines for pattern in _FRAMES if (hit := pattern.match(line))]
+    own = [hit for hit in hits if not _LIBRARY.search(hit["path"])]
+    for hit in own or hits:
+        yield Location(_absolute(hit["path"], cwd), int(hit["line"]))
+
+
+def _trimmed(lines: Sequence[str]) -> tuple[str, ...]:
+    kept = [line.rstrip() for line in lines]
+    while kept and not kept[-1]:
+        kept.pop()
+    while kept and not kept[0]:
+        kept.pop(0)
+    return tuple(kept)
 
 
 def _absolute(path: str, cwd: str) -> str:

@@ -1,31 +1,31 @@
-"""Owns the turn: from a trigger and a template to the messages for the model. Guess and question come from here.
+"""Owns the turn: from a failure and a template to the messages for the model. Guess and question come from here.
 
 `build` is a function of its arguments and of what `read` gives: the same inputs make the same bytes (S10). What is
-stable stands first, and what changes with every run last.
+stable stands first, and what changes with every run last. All texts that come in are fit for a prompt already (I3).
 """
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
-from intentd.plan.plain import plain
-from intentd.plan.secrets import without_secrets
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
-from intentd.plan.triggers import FailedTest, Location
+from intentd.plan.triggers import Failure, Location
 from modelwire.messages import ChatMessage, DecodeConfig, Prompt
 
 Read = Callable[[str], str | None]
-"""The text of a file by its absolute path; None where it may not be read or is not there."""
+"""The scrubbed text of a file by its absolute path; None where it may not be read or is not there."""
 
 CHARACTERS_PER_TOKEN = 3
 """Code has more characters a token than that with every tokenizer in use; so a prompt of so many surely fits."""
 CHAT_TOKENS = 64
 """What a chat template adds, at most."""
+MAX_FILES = 12
+"""A traceback can name many files; so many of them are looked at."""
 _NAMES_CHARACTERS = 600
-"""For the names of the test and the workspace, which a template may use more than once."""
+"""For the names of the failure and the workspace, which a template may use more than once."""
 _LEAST_CHARACTERS = 300
 _NOTHING = "(not available)"
 
@@ -34,30 +34,41 @@ class TurnError(Exception):
     """No turn can be built. The message says why."""
 
 
+class Outdated(TurnError):
+    """What failed is no longer there: its test, or the line that was complained about, is gone."""
+
+
 @frozen(kw_only=True)
 class PlannedTurn:
-    """What is sent to modeld, guessed or asked."""
+    """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts."""
 
     prefix: Prompt
     suffix: Prompt
     decode: DecodeConfig
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        """A digest of the whole turn; it tells turns apart in logs, which never hold prompts."""
+    @key.default
+    def _digest(self) -> str:
         return hashlib.sha256(repr((self.prefix, self.suffix, self.decode)).encode()).hexdigest()[:16]
 
+    @property
+    def messages(self) -> tuple[tuple[str, str], ...]:
+        """The prompt for people, as (role, content)."""
+        parts = (*self.prefix, *self.suffix)
+        return tuple((part.role, part.content) for part in parts if isinstance(part, ChatMessage))
 
-def build(trigger: FailedTest, template: Template, *, workspace: str, context: int, read: Read) -> PlannedTurn:
+
+def build(failure: Failure, template: Template, *, workspace: str, context: int, read: Read) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room."""
     room = _room(template, context)
     files = _Files(workspace, read)
     user = template.fill_user(
-        test=_clean(cut(trigger.test, 200) or trigger.test[:200]),
-        message=_clean(trigger.message[:400]),
-        source=_source(trigger, files, room * 3 // 10) or _NOTHING,
-        code=_code(trigger, files, room * 3 // 10) or _NOTHING,
-        traceback=_traceback(trigger, room * 4 // 10 - 40) or _NOTHING,
+        test=cut(failure.name, 200) or failure.name[:200],
+        tool=failure.tool,
+        message=failure.message[:400],
+        source=_source(failure, files, room * 3 // 10) or _NOTHING,
+        code=_code(failure, files, room * 3 // 10) or _NOTHING,
+        traceback=_traceback(failure, room * 4 // 10 - 40) or _NOTHING,
     )
     system = template.fill_system(workspace=posixpath.basename(workspace) or "/")
     return PlannedTurn(
@@ -65,6 +76,22 @@ def build(trigger: FailedTest, template: Template, *, workspace: str, context: i
         suffix=(ChatMessage(role="user", content=user),),
         decode=template.decode,
     )
+
+
+def anchor(failure: Failure, read: Read) -> str:
+    """What must stay in the failure's file as long as it can be asked about; empty where nothing can be said.
+
+    That is the test's name, where it stands there (a class may inherit its tests), or the line that was named.
+    """
+    lines = (read(failure.path) or "").split("\n") if failure.path else []
+    if failure.function:
+        return failure.function if is_in(failure.function, lines) else ""
+    line = next((frame.line for frame in reversed(failure.frames) if frame.path == failure.path), 0)
+    return lines[line - 1].strip() if failure.trigger != "test_failed" and 0 < line <= len(lines) else ""
+
+
+def is_in(anchor: str, lines: Sequence[str]) -> bool:
+    return any(anchor in line for line in lines)
 
 
 def _room(template: Template, context: int) -> int:
@@ -77,7 +104,7 @@ def _room(template: Template, context: int) -> int:
 
 
 class _Files:
-    """The workspace's files as lines, each read once for a turn."""
+    """The workspace's files as lines, each read once for a turn, and no more than MAX_FILES."""
 
     def __init__(self, workspace: str, read: Read) -> None:
         self._workspace = workspace
@@ -85,9 +112,10 @@ class _Files:
         self._lines: dict[str, list[str]] = {}
 
     def lines(self, path: str) -> list[str]:
-        if path not in self._lines:
-            self._lines[path] = _clean(self._read(path) or "").split("\n")
-        return self._lines[path]
+        if path not in self._lines and path and len(self._lines) < MAX_FILES:
+            text = self._read(path)
+            self._lines[path] = text.split("\n") if text else []
+        return self._lines.get(path, [])
 
     def show(self, path: str, part: str) -> str:
         """A part of a file under its name. No line numbers: they would change with every line above."""
@@ -95,30 +123,26 @@ class _Files:
         return f"{name}:\n```\n{part}\n```"
 
 
-def _clean(text: str) -> str:
-    return without_secrets(plain(text))
-
-
-def _test_line(trigger: FailedTest, files: _Files) -> int | None:
-    """Where the test is: its function, else the first line of its file in the traceback."""
-    line = line_of(files.lines(trigger.path), trigger.function) if trigger.function else None
+def _test_line(failure: Failure, files: _Files) -> int | None:
+    """Where it is: the test's function, else the first line of its file in the traceback."""
+    line = line_of(files.lines(failure.path), failure.function) if failure.function else None
     if line is None:
-        line = next((frame.line for frame in trigger.frames if frame.path == trigger.path), None)
+        line = next((frame.line for frame in failure.frames if frame.path == failure.path), None)
     return line
 
 
-def _source(trigger: FailedTest, files: _Files, limit: int) -> str:
-    line = _test_line(trigger, files)
-    part = part_around(files.lines(trigger.path), line, limit - 100) if line else ""
-    return files.show(trigger.path, part) if part else ""
+def _source(failure: Failure, files: _Files, limit: int) -> str:
+    line = _test_line(failure, files)
+    part = part_around(files.lines(failure.path), line, limit - 100) if line else ""
+    return files.show(failure.path, part) if part else ""
 
 
-def _code(trigger: FailedTest, files: _Files, limit: int) -> str:
+def _code(failure: Failure, files: _Files, limit: int) -> str:
     """The blocks that the traceback names, the one that raised first, without the test itself."""
-    line = _test_line(trigger, files)
-    seen = {part_around(files.lines(trigger.path), line, limit)} if line else set[str]()
+    line = _test_line(failure, files)
+    seen = {part_around(files.lines(failure.path), line, limit)} if line else set[str]()
     shown: list[str] = []
-    for frame in _nearest_first(trigger):
+    for frame in _nearest_first(failure):
         room = limit - sum(map(len, shown)) - 2 * len(shown) - 100
         part = part_around(files.lines(frame.path), frame.line, room) if room > 0 else ""
         if part and part not in seen:
@@ -127,13 +151,13 @@ def _code(trigger: FailedTest, files: _Files, limit: int) -> str:
     return "\n\n".join(shown)
 
 
-def _nearest_first(trigger: FailedTest) -> Iterator[Location]:
-    yield from dict.fromkeys(reversed(trigger.frames))
+def _nearest_first(failure: Failure) -> Iterator[Location]:
+    yield from dict.fromkeys(reversed(failure.frames))
 
 
-def _traceback(trigger: FailedTest, limit: int) -> str:
-    told = _clean("\n".join(trigger.traceback)) or _clean(trigger.message)
-    captured = _clean("\n".join(trigger.captured))
+def _traceback(failure: Failure, limit: int) -> str:
+    told = "\n".join(failure.traceback) or failure.message
+    captured = "\n".join(failure.captured)
     told = cut_middle(told, limit - min(len(captured), limit // 4))
     captured = cut_middle(captured, max(limit - len(told), 0))
     return f"```\n{told}\n{captured}".rstrip() + "\n```" if told else ""

@@ -27,7 +27,7 @@ class Capabilities:
     `fork`: "cells" shares KV between sequences by `fork`; "content" recognises equal beginnings by itself, so `fork`,
     `trim` and `drop` are bookkeeping that always succeeds. `rollback`: `trim` can remove the end of a sequence.
     `stop`: how fine the stop flag is honoured, inside a chunk ("node") or after it ("step"). `logits`: it gives logits,
-    so it is a `LogitsBackend`; otherwise a `NativeBackend`.
+    so it is a `LogitsBackend`; otherwise a `NativeBackend`. `export_state`: it has `save` and `load`.
     """
 
     fork: Literal["cells", "content"]
@@ -146,7 +146,25 @@ class Backend(Protocol):
     def drop(self, sequence: int) -> None:
         """Forget a sequence."""
 
+    def tidy(self) -> None:
+        """Do now, while nobody waits, what would otherwise delay a later call. What is resident stays so."""
+
+    @property
+    def relocated(self) -> int:
+        """Positions whose cells were moved since the load, to keep those of every sequence in order."""
+
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ExportingBackend(Backend, Protocol):
+    """A backend with the capability `export_state`."""
+
+    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
+        """The state of the first `length` positions, for this loaded model alone. Raises `BackendError`."""
+
+    def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
+        """Make what `save` gave resident in an empty sequence. Raises `OutOfCells` with nothing changed."""
 
 
 @runtime_checkable

@@ -10,7 +10,16 @@ from typing import cast
 import numpy as np
 from attrs import frozen
 
-from modeld.backends.base import Backend, Ids, Logits, LogitsBackend, NativeBackend, OutOfCells, StopFlag
+from modeld.backends.base import (
+    Backend,
+    ExportingBackend,
+    Ids,
+    Logits,
+    LogitsBackend,
+    NativeBackend,
+    OutOfCells,
+    StopFlag,
+)
 from modeld.backends.flag import LocalFlag
 from modelwire.messages import DecodeConfig
 
@@ -181,6 +190,49 @@ def a_trimmed_sequence_goes_on_like_a_cold_run(subject: Subject) -> None:
             _assert_same(subject, trimmed, _cold(backend, second))
 
 
+def places_that_became_free_below_change_no_logits(subject: Subject) -> None:
+    """S4: cells have to stay in the order of positions, step after step, also when all of them are needed."""
+    with _backend(subject) as (backend, _):
+        if backend.capabilities.fork == "cells":
+            length = _length(backend)
+            tape = np.concatenate([_tape(backend, length), _tape(backend, 12, salt=6)])
+            _fill(backend, 1, _tape(backend, length // 2, salt=7))
+            _fill(backend, 0, tape[: length // 2])
+            backend.fork(0, 2, length // 3)
+            backend.drop(1)
+            backend.drop(0)
+            stem = np.concatenate([tape[: length // 3], _tape(backend, 3, salt=8)])
+            _fill(backend, 2, stem, length // 3)
+            backend.tidy()
+            assert backend.trim(2, length // 3) or not backend.capabilities.rollback
+            steps = []
+            for end in range(length, len(tape)):
+                _fill(backend, 2, tape[: end + 1], length // 3 if end == length else end)
+                steps.append(backend.logits(0).copy())
+            backend.drop(2)
+            for end in range(length, len(tape)):
+                _assert_same(subject, steps[end - length], _cold(backend, tape[: end + 1]))
+
+
+def what_was_saved_goes_on_like_a_cold_run(subject: Subject) -> None:
+    """S4: after its sequence is gone and its cells were used by others."""
+    with _backend(subject) as (backend, _):
+        if backend.capabilities.export_state:
+            exporting = cast(ExportingBackend, backend)
+            length = _length(backend)
+            tape = np.concatenate([_tape(backend, length), _tape(backend, 5, salt=9)])
+            _fill(backend, 0, tape[:length])
+            state = exporting.save(0, length - 2)
+            backend.drop(0)
+            _fill(backend, 1, _tape(backend, length // 2, salt=10))
+            exporting.load(2, state, length - 2)
+            backend.drop(1)
+            _fill(backend, 2, tape, length - 2)
+            restored = backend.logits(0).copy()
+            backend.drop(2)
+            _assert_same(subject, restored, _cold(backend, tape))
+
+
 def being_out_of_cells_changes_nothing(subject: Subject) -> None:
     with _backend(subject) as (backend, _):
         if backend.capabilities.fork == "cells" and backend.cells <= 5000:
@@ -245,6 +297,8 @@ CONTRACT: tuple[Callable[[Subject], None], ...] = (
     every_row_is_the_logits_of_its_position,
     a_fork_goes_on_like_a_cold_run,
     a_trimmed_sequence_goes_on_like_a_cold_run,
+    places_that_became_free_below_change_no_logits,
+    what_was_saved_goes_on_like_a_cold_run,
     being_out_of_cells_changes_nothing,
     native_generation_is_repeatable_and_bounded,
     native_generation_stops_after_the_step,

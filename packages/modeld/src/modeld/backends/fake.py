@@ -1,5 +1,6 @@
 """Owns a backend without a model: its logits are a hash of what its cells really hold, so any wrong reuse shows.
 
+The hash is over the cells as they lie, as attention adds them up: cells out of order show as well.
 It is deterministic. It keeps positions and tokens per cell, shares them between sequences, runs out of them, stops
 inside a chunk, takes time and fails as its script says.
 """
@@ -26,6 +27,7 @@ from modeld.backends.fake_cells import FakeCells
 from modeld.backends.fake_content import FakeContent
 from modeld.backends.fake_script import FakeScript, Fault
 from modeld.backends.fake_vocabulary import END_OF_TEXT, FakeVocabulary
+from modeld.backends.kv_cache import KvCache
 from modelwire.messages import DecodeConfig, ModelDescription
 
 __all__ = ["FakeBackend", "FakeScript", "Fault"]
@@ -41,7 +43,10 @@ class FakeBackend:
         self._stop = stop
         self._sleep = sleep
         self._vocabulary = FakeVocabulary(script.chat_template, script.bos)
-        self._cells = FakeCells(script.cells, script.sequences)
+        self._cells = FakeCells(script.cells, script.sequences + 2)  # those of `KvCache`, too
+        self._cache = KvCache(
+            self._cells, cells=script.cells, sequences=script.sequences, piece=script.piece, in_order=script.in_order
+        )
         self._characters = [character.encode() for character in script.alphabet]
         self._content = FakeContent(script.cells) if script.fork == "content" else None
         self._rows: list[Logits] = []
@@ -53,7 +58,10 @@ class FakeBackend:
     @property
     def capabilities(self) -> Capabilities:
         script = self._script
-        return Capabilities(fork=script.fork, rollback=script.rollback, stop=script.stop, logits=script.fork == "cells")
+        own = script.fork == "cells"
+        return Capabilities(
+            fork=script.fork, rollback=script.rollback, stop=script.stop, logits=own, export_state=own and script.export
+        )
 
     @property
     def model(self) -> ModelDescription:
@@ -61,7 +69,7 @@ class FakeBackend:
             name="fake",
             architecture="hash",
             quantisation="none",
-            fingerprint="fake",
+            fingerprint=self._script.fingerprint,
             parameters=0,
             vocabulary=self._vocabulary.size,
             context_trained=self._script.context,
@@ -91,7 +99,13 @@ class FakeBackend:
 
     @property
     def free_cells(self) -> int:
-        return self._cells.free
+        """What is free or could be made so by moving what is held."""
+        arena = self._cache.arena
+        return self._cells.free + (arena.garbage if arena is not None else 0)
+
+    @property
+    def relocated(self) -> int:
+        return self._cache.relocated
 
     @property
     def extends(self) -> int:
@@ -119,15 +133,17 @@ class FakeBackend:
             raise BackendError(f"cannot extend by {len(tape) - start} tokens with {rows} rows")
         if self._content is not None:
             return self._extend_content(self._content, tape, start)
+        self._cache.make_room(len(tape) - start)
         done = self._work(len(tape) - start)
         if done < len(tape) - start:
             unit = self._script.ubatch
             kept = start + (done // unit * unit if unit else 0)
-            self._cells.write(sequence, start, tape[start:kept])
+            self._write(sequence, start, tape[start:kept])
             return Extended(length=kept, stopped=True)
-        self._cells.write(sequence, start, tape[start:])
-        contents = self._cells.contents(sequence)
-        self._rows = [self._score(contents[: len(contents) - rows + row + 1]) for row in range(rows)]
+        self._write(sequence, start, tape[start:])
+        contents = self._cells.contents(sequence, as_it_lies=True)
+        ends = range(len(tape) - rows + 1, len(tape) + 1)
+        self._rows = [self._score(contents[contents[:, 0] < end]) for end in ends]
         return Extended(length=len(tape), stopped=False)
 
     def _extend_content(self, content: FakeContent, tape: Ids, start: int) -> Extended:
@@ -141,16 +157,32 @@ class FakeBackend:
     def fork(self, source: int, target: int, length: int) -> None:
         if self._script.refuse_fork:
             raise BackendError("this fake refuses to fork")
-        self._cells.share(source, target, length)
+        if self._cells.length(target):
+            raise BackendError(f"sequence {target} is not empty: it cannot become a fork")
+        self._cache.fork(source, target, length)
 
     def trim(self, sequence: int, length: int) -> bool:
         if self._script.refuse_trim:
             return False
-        self._cells.cut(sequence, length)
-        return True
+        return self._cache.forget(sequence, length)
 
     def drop(self, sequence: int) -> None:
-        self._cells.cut(sequence, 0)
+        self._cache.forget(sequence, 0)
+
+    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
+        return self._cache.save(sequence, length)
+
+    def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
+        self._cache.load(sequence, state, length)
+
+    def tidy(self) -> None:
+        self._cache.tidy()
+
+    def check(self) -> None:
+        """Asserts that the bookkeeping of cells is right."""
+        if self._cache.arena is not None:
+            self._cache.arena.check()
+            assert self._cells.free == self._cache.arena.free
 
     def close(self) -> None:
         self._rows = []
@@ -176,8 +208,12 @@ class FakeBackend:
                 return
             tokens = np.append(tokens, np.int32(token))
 
+    def _write(self, sequence: int, start: int, tokens: Ids) -> None:
+        self._cells.write(sequence, start, tokens)
+        self._cache.wrote(sequence, start, len(tokens))
+
     def _score(self, contents: Ids) -> Logits:
-        """Logits from positions and tokens alone: noise seeded by their hash, with what may come next lifted."""
+        """Logits from positions and tokens as they lie: noise seeded by their hash, with what may come next lifted."""
         digest = blake2b(np.ascontiguousarray(contents, dtype="<i4").tobytes(), digest_size=8).digest()
         number = int.from_bytes(digest, "little")
         scores = np.random.Generator(np.random.PCG64(number)).standard_normal(self._vocabulary.size, np.float32)

@@ -32,6 +32,8 @@ class FakeScript:
     each `extend` takes. `poll_tokens`: how often the stop flag is read inside a chunk (with `stop` "node").
     `ubatch`: a stopped chunk keeps whole multiples of it, 0 keeps nothing. `alphabet`: the characters that it says;
     with `end_one_in` n, it ends its answer at about one of n positions. `load_error`: it refuses to load, saying so.
+    `fingerprint`: another one is another model. `in_order`: it keeps the cells of every sequence in order; without, its
+    logits show that it does not. `piece`: the positions that it moves at once. `export`: it has `save` and `load`.
     """
 
     fork: Literal["cells", "content"] = field(default="cells", validator=validators.in_(("cells", "content")))
@@ -48,12 +50,16 @@ class FakeScript:
     ubatch: int = 0
     refuse_trim: bool = False
     refuse_fork: bool = False
+    in_order: bool = True
+    export: bool = True
+    piece: int = field(default=64, validator=validators.ge(1))
     faults: Mapping[int, Fault] = field(factory=dict, converter=_faults)
     alphabet: str = field(default="abcdefgh \né😀", validator=validators.min_len(1))
     end_one_in: int = 0
     bos: bool = False
     chat_template: str | None = CHATML
     load_error: str = ""
+    fingerprint: str = "fake"
 
     @classmethod
     def from_json(cls, text: str) -> "FakeScript":

@@ -15,7 +15,7 @@ from modeld.engine.frames import framed
 _POLL_S = 0.005
 _BURIAL_S = 5.0
 _SPINS = "1000"
-"""How long a thread of libgomp spins at a barrier before it sleeps. By default it spins for milliseconds, a thousand times
+"""How long a thread of libgomp spins at a barrier before it sleeps. By default it spins for milliseconds, 1,000 times
 a token: beside a test run on the same cores a decode step took 0.5 s, and with this 0.04 s."""
 
 

@@ -20,7 +20,7 @@ class EngineConfig:
 
     `model` is a file; None is the packaged model. `context` is the longest tape, or what the model was trained for
     where that is less; `extra_cells` are KV positions beyond it, for the tapes of guesses and other sessions.
-    `fake` is the script of the fake backend as JSON.
+    `fake` is the script of the fake backend as JSON; a `model` of that backend is a file with such a script.
     """
 
     backend: Literal["llamacpp", "fake"] = field(default="llamacpp", validator=validators.in_(("llamacpp", "fake")))

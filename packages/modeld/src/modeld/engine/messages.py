@@ -127,12 +127,20 @@ class Encoded:
 @_kind("shelf")
 @frozen(kw_only=True)
 class ShelfFigures:
-    """What is resident after an operation."""
+    """What is resident after an operation, and what was done to it since the load.
+
+    `relocated`: positions that were moved to keep cells in order. `parked`: tapes in host memory, of `parked_bytes`.
+    `restored`: tapes that came back from there.
+    """
 
     tapes: int = 0
     guesses: int = 0
     cells_used: int = 0
     evicted: int = 0
+    relocated: int = 0
+    parked: int = 0
+    parked_bytes: int = 0
+    restored: int = 0
 
 
 @_kind("ended")

@@ -34,8 +34,8 @@ def _build_fake(config: EngineConfig, stop: SharedStopFlag) -> Backend:
     from modeld.backends.fake import FakeBackend, FakeScript  # a real engine does not need it
 
     try:
-        script = FakeScript.from_json(config.fake)
-    except ValueError as fault:
+        script = FakeScript.from_json(Path(config.model).read_text("utf-8") if config.model else config.fake)
+    except (OSError, ValueError) as fault:
         raise LoadError(str(fault)) from None
     return FakeBackend(script, stop)
 

@@ -35,6 +35,11 @@ class Board:
         """In the order in which they would start."""
         return (life for kind in Kind for life in self.waiting[kind])
 
+    def ahead_of(self, kind: Kind) -> int:
+        """How many operations are there before one of this kind that comes now."""
+        before = list(Kind)[: list(Kind).index(kind) + 1]
+        return sum(len(self.waiting[other]) for other in before) + (self.running is not None)
+
     def live(self) -> list[Life]:
         return [self.running, *self.waiters()] if self.running else list(self.waiters())
 

@@ -83,10 +83,7 @@ class Scheduler:
         return sum(1 for _ in self._board.waiters())
 
     def ahead_of(self, kind: Kind) -> int:
-        """How many operations are there before one of this kind that comes now."""
-        before = list(Kind)[: list(Kind).index(kind) + 1]
-        waiting = sum(len(self._board.waiting[other]) for other in before)
-        return waiting + (self._board.running is not None)
+        return self._board.ahead_of(kind)
 
     def is_live(self, key: OpKey) -> bool:
         return self._board.find(key) is not None

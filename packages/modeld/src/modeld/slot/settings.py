@@ -19,6 +19,6 @@ class SlotSettings:
     """
 
     guess_chunk_ms: float = 150.0
-    chunk_floor: int = 32
+    chunk_floor: int = 16
     ids_cache_bytes: int = 8 * 1024 * 1024
     today: Today | None = None

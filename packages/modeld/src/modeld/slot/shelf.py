@@ -74,6 +74,7 @@ class Shelf:
             guesses=sum(tape.kind is TapeKind.GUESS for tape in self._tapes.values()),
             cells_used=self._pool.used,
             evicted=self._evicted,
+            relocated=self._backend.relocated,
         )
 
     # --- serving a request ------------------------------------------------------------------------------

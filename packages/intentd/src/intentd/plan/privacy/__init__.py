@@ -1,6 +1,6 @@
 """What may enter a prompt (I3): which files by their path, and which parts of a text."""
 
-from intentd.plan.privacy.paths import IgnoreFile, PathRules
-from intentd.plan.privacy.scrub import REDACTED, Scrubbed, scrub
+from intentd.plan.privacy.paths import OWN_IGNORE_FILE, IgnoreFile, PathRules
+from intentd.plan.privacy.scrub import REDACTED, Scrubbed, scrub, scrub_long
 
-__all__ = ["REDACTED", "IgnoreFile", "PathRules", "Scrubbed", "scrub"]
+__all__ = ["OWN_IGNORE_FILE", "REDACTED", "IgnoreFile", "PathRules", "Scrubbed", "scrub", "scrub_long"]

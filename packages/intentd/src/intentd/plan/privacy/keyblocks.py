@@ -29,7 +29,7 @@ _RUN = re.compile(r"[A-Za-z0-9+/=]+")
 _BREAKS = re.compile(rf"{_BREAK}{{0,80}}+")
 # Lines as PEM (64) and OpenSSH (70) break them, at least three in a row, wherever they were cut out.
 _LINES = re.compile(
-    r"(?:^[ \t]*[+\->|│ ]?[ \t]*(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})[ \t]*(?:\n|$)){3,}", re.MULTILINE
+    r"(?:^[ \t]*+[+\->|│]?[ \t]*+(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})[ \t]*+(?:\n|$)){3,}", re.MULTILINE
 )
 _DER = re.compile(
     r"(?:MIIE[opq][A-Za-z0-9+/]IB|MIIEv[A-Za-z0-9+/]IBADAN|MII[JK][A-Za-z0-9+/]{2}IB|MIIC[WX][A-Za-z0-9+/]IBAAKB"

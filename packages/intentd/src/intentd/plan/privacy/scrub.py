@@ -17,6 +17,8 @@ from intentd.plan.privacy.views import Span, joined, whole
 REDACTED = "[redacted]"
 MAX_CHARACTERS = 256 * 1024
 """A longer text is not looked through, so none of it may be used."""
+OVERLAP = 24 * 1024
+"""Longer than any secret that spans lines."""
 
 
 @frozen
@@ -36,6 +38,41 @@ def scrub(text: str) -> Scrubbed:
     if not found:
         return Scrubbed(seen)
     return Scrubbed(_redact(seen, sorted(found)), frozenset(found.values()))
+
+
+def scrub_long(text: str, *, cut: bool = False) -> Scrubbed:
+    """As `scrub`, of any length: in windows that overlap, each looked through with what stands before it.
+
+    `cut`: something before `text` is missing, so its first OVERLAP characters only serve to judge the others.
+    """
+    lines = plain(text).split("\n")
+    done = _fitting(lines, 0, OVERLAP) if cut else 0
+    kept, found = list[str](), frozenset[str]()
+    while done < len(lines):
+        begin = _fitting_before(lines, done, OVERLAP)
+        end = max(_fitting(lines, begin, MAX_CHARACTERS), done + 1)
+        window = scrub("\n".join(lines[begin:end]))
+        kept += window.text.split("\n")[done - begin :]
+        found, done = found | window.found, end
+    return Scrubbed("\n".join(kept), found)
+
+
+def _fitting(lines: list[str], begin: int, room: int) -> int:
+    """Behind the last of the lines from `begin` on that fit into so many characters."""
+    end = begin
+    while end < len(lines) and room > len(lines[end]):
+        room -= len(lines[end]) + 1
+        end += 1
+    return end
+
+
+def _fitting_before(lines: list[str], end: int, room: int) -> int:
+    """The first of the lines before `end` that fit into so many characters."""
+    begin = end
+    while begin > 0 and room > len(lines[begin - 1]):
+        room -= len(lines[begin - 1]) + 1
+        begin -= 1
+    return begin
 
 
 def _find(text: str) -> dict[Span, str]:

@@ -6,7 +6,7 @@ does not look as it should is an error that says so, or a line that is left out.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
@@ -15,6 +15,9 @@ from defusedxml.ElementTree import fromstring
 
 from intentd.plan.plain import plain
 from intentd.plan.tools.finding import Finding, Kind, excerpt
+
+Clean = Callable[[str], str]
+"""What is done to a whole text before anything is taken from it: makes it plain, and fit for a prompt."""
 
 MAX_REPORT_BYTES = 16 * 1024 * 1024
 MAX_FINDINGS = 500
@@ -29,7 +32,7 @@ class ReportError(ValueError):
     """A report cannot be read. The message says why and what to do."""
 
 
-def read_junit(data: bytes) -> list[Finding]:
+def read_junit(data: bytes, clean: Clean = plain) -> list[Finding]:
     """The failures and errors of a JUnit XML file, whichever tool wrote it."""
     _check_size(data)
     try:
@@ -40,22 +43,22 @@ def read_junit(data: bytes) -> list[Finding]:
         raise ReportError(f"not XML ({error}); is the report complete?") from None
     found: list[Finding] = []
     for case in root.iter("testcase"):
-        found += [_of_case(case, result) for result in case if result.tag in ("failure", "error")]
+        found += [_of_case(case, result, clean) for result in case if result.tag in ("failure", "error")]
         if len(found) >= MAX_FINDINGS:
             break
     return found[:MAX_FINDINGS]
 
 
-def _of_case(case: Element, result: Element) -> Finding:
-    text = plain(result.text or result.get("message") or "")
+def _of_case(case: Element, result: Element, clean: Clean) -> Finding:
+    text = clean(result.text or result.get("message") or "")
     file, line = _place(text)
-    message = result.get("message") or text.strip()
+    message = clean(result.get("message") or "") or text.strip()
     if message == "collection failure":
         message = _last_said(text)
     return Finding(
         tool="junit",
         kind="test_failed" if result.tag == "failure" else "error",
-        name=_case_name(case, text),
+        name=clean(_case_name(case, text)),
         file=file or case.get("file"),
         line=line,
         message=_one_line(message),
@@ -75,14 +78,14 @@ def _case_name(case: Element, text: str) -> str:
     return f"{classname}.{name}" if classname else name
 
 
-def read_reportlog(data: bytes) -> list[Finding]:
+def read_reportlog(data: bytes, clean: Clean = plain) -> list[Finding]:
     """The failures in a file of pytest-reportlog. A line that is cut off or no JSON is left out."""
     _check_size(data)
     found: list[Finding] = []
     for report in _reports(data):
         kind = _outcome(report)
         if kind is not None:
-            found.append(_of_report(report, kind))
+            found.append(_of_report(report, kind, clean))
         if len(found) >= MAX_FINDINGS:
             break
     return found
@@ -106,10 +109,10 @@ def _outcome(report: dict[str, Any]) -> Kind | None:
     return "test_failed" if called else "error"
 
 
-def _of_report(report: dict[str, Any], kind: Kind) -> Finding:
+def _of_report(report: dict[str, Any], kind: Kind, clean: Clean) -> Finding:
     longrepr = report.get("longrepr")
     crash = longrepr.get("reprcrash") if isinstance(longrepr, dict) else None
-    text = plain("\n".join(_lines(longrepr)))
+    text = clean("\n".join(_lines(longrepr)))
     file, line = _place(text)
     message = _last_said(text)
     if isinstance(crash, dict):
@@ -119,10 +122,10 @@ def _of_report(report: dict[str, Any], kind: Kind) -> Finding:
     return Finding(
         tool="pytest",
         kind=kind,
-        name=report["nodeid"],
+        name=clean(report["nodeid"]),
         file=file,
         line=line,
-        message=_one_line(plain(message)),
+        message=_one_line(clean(message)),
         excerpt=excerpt(text.splitlines()),
     )
 

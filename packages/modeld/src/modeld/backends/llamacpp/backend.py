@@ -4,17 +4,23 @@ Only the C API is used: it tells "no room" from "aborted", and never copies a wh
 """
 
 import ctypes
+from collections.abc import Sequence
 
 import numpy as np
 from llama_cpp import llama_cpp as llama
 
-from modeld.backends.base import BackendError, Capabilities, Extended, Ids, Logits, OutOfCells
+from modeld.backends.base import BackendError, Capabilities, Extended, Ids, Logits, OutOfCells, StopFlag
+from modeld.backends.kv_cache import END, KvCache
 from modeld.backends.llamacpp import vendor_log
-from modeld.backends.llamacpp.arena import Arena
+from modeld.backends.llamacpp.memory import LlamaMemory
 from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
 from modelwire.messages import ModelDescription
 
 _DONE, _NO_ROOM, _ABORTED = 0, 1, 2
+_PIECE = 512
+"""Positions that are moved at once; about ten milliseconds for a small model."""
+OWN_SEQUENCES = 2
+"""Sequences of the library that the cache needs beside those that can be used."""
 
 
 class LlamaBackend:
@@ -23,7 +29,7 @@ class LlamaBackend:
     An error other than `BackendError` means that what is resident is no longer known.
     """
 
-    capabilities = Capabilities(fork="cells", rollback=True, stop="node", logits=True)
+    capabilities = Capabilities(fork="cells", rollback=True, stop="node", logits=True, export_state=True)
 
     def __init__(
         self,
@@ -35,19 +41,26 @@ class LlamaBackend:
         context: int,
         chunk: int,
         in_order: bool,
+        stop: StopFlag,
     ) -> None:
         self._model_pointer: llama.llama_model_p | None = model
         self._ctx = ctx
-        self._memory = llama.llama_get_memory(ctx)
+        self._stop = stop  # the library holds its address
+        self._memory = LlamaMemory(ctx)
         self._window = llama.llama_model_n_swa(model)
         self.model = description
         self.vocabulary = vocabulary
         self.context = context
         self.chunk = chunk
         self.cells: int = llama.llama_n_ctx(ctx)
-        self.sequences: int = llama.llama_n_seq_max(ctx) - 1
-        self._garbage = self.sequences
-        self._arena = Arena(self.cells, self.sequences) if in_order else None
+        self.sequences: int = llama.llama_n_seq_max(ctx) - OWN_SEQUENCES
+        self._cache = KvCache(
+            self._memory,
+            cells=self.cells,
+            sequences=self.sequences,
+            piece=min(_PIECE, self._window or _PIECE),
+            in_order=in_order or self._window > 0,  # with a window, the library would take cells that are in use
+        )
         self._rows = range(0)
         self._batch = _Batch(chunk)
 
@@ -62,17 +75,19 @@ class LlamaBackend:
                 f"{count} tokens with {rows} rows; a chunk has 1 to {self.chunk} tokens, at most all as rows"
             )
         self._rows = range(0)
-        self._make_room(count)
+        if self._stop.is_set():
+            return Extended(length=start, stopped=True)
+        self._cache.make_room(count)
         code = llama.llama_decode(self._ctx, self._batch.fill(sequence, tape[start:], start, rows))
         if code == _DONE:
             self._rows = range(count - rows, count)
-            self._written(sequence, start, count)
+            self._cache.wrote(sequence, start, count)
             return Extended(length=len(tape), stopped=False)
         if code == _NO_ROOM:
             raise OutOfCells(f"no room for {count} tokens in a KV cache of {self.cells}")
         if code == _ABORTED:
             length = self._settle(sequence, start, len(tape))
-            self._written(sequence, start, length - start)
+            self._cache.wrote(sequence, start, length - start)
             return Extended(length=length, stopped=True)
         self._cut(sequence, start)
         raise BackendError(f"llama_decode returned {code}: {vendor_log.complaint()}")
@@ -86,18 +101,33 @@ class LlamaBackend:
     def fork(self, source: int, target: int, length: int) -> None:
         if not self._holds(source, length):
             raise BackendError(f"sequence {source} does not hold {length} positions any more")
-        llama.llama_memory_seq_cp(self._memory, source, target, 0, length)
-        if self._length(target) != length:
-            raise RuntimeError(f"a fork of {length} positions has {self._length(target)}")
-        if self._arena:
-            self._arena.share(source, target, length)
+        self._cache.fork(source, target, length)
+        if self._memory.length(target) != length:
+            raise RuntimeError(f"a fork of {length} positions has {self._memory.length(target)}")
 
     def trim(self, sequence: int, length: int) -> bool:
-        return self._holds(sequence, length) and self._forget(sequence, length)
+        return self._holds(sequence, length) and self._cache.forget(sequence, length)
 
     def drop(self, sequence: int) -> None:
-        if not self._forget(sequence, 0):
+        if not self._cache.forget(sequence, 0):
             raise RuntimeError(f"sequence {sequence} cannot be dropped")
+
+    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
+        if not self._holds(sequence, length):
+            raise BackendError(f"sequence {sequence} does not hold {length} positions any more")
+        return self._cache.save(sequence, length)
+
+    def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
+        self._cache.load(sequence, state, length)
+        if self._memory.length(sequence) != length:
+            raise RuntimeError(f"a restored state of {length} positions has {self._memory.length(sequence)}")
+
+    def tidy(self) -> None:
+        self._cache.tidy()
+
+    @property
+    def relocated(self) -> int:
+        return self._cache.relocated
 
     def close(self) -> None:
         if self._model_pointer is not None:
@@ -105,65 +135,24 @@ class LlamaBackend:
             llama.llama_model_free(self._model_pointer)
             self._model_pointer = None
 
-    def _length(self, sequence: int) -> int:
-        return int(llama.llama_memory_seq_pos_max(self._memory, sequence)) + 1
-
     def _holds(self, sequence: int, length: int) -> bool:
         """Whether the model could go on from `length`.
 
         Positions from the smallest to the largest are all there. With a sliding window the cache may give the place of
         older ones to other sequences; so much of them as the window shows from `length` must be left.
         """
-        oldest = llama.llama_memory_seq_pos_min(self._memory, sequence)
         needed = max(0, length - self._window) if self._window else 0
-        return length <= self._length(sequence) and oldest <= needed
-
-    def _forget(self, sequence: int, length: int) -> bool:
-        garbage = self._arena.release(sequence, length) if self._arena else None
-        if garbage is not None:
-            llama.llama_memory_seq_cp(self._memory, sequence, self._garbage, garbage, -1)
-        forgotten = bool(llama.llama_memory_seq_rm(self._memory, sequence, length, -1))
-        if self._arena and not self._arena.live:
-            self._compact()
-        return forgotten
-
-    def _written(self, sequence: int, start: int, count: int) -> None:
-        if self._arena and count:
-            self._arena.write(sequence, start, count)
-
-    def _make_room(self, count: int) -> None:
-        """Compact if the cells above the top are too few but all free ones together are enough."""
-        if self._arena is None or count <= self._arena.free:
-            return
-        if self._arena.live + count > self.cells:
-            raise OutOfCells(f"no room for {count} tokens in a KV cache of {self.cells}")
-        self._compact()
-
-    def _compact(self) -> None:
-        if self._arena is None:
-            return
-        llama.llama_memory_seq_rm(self._memory, self._garbage, -1, -1)
-        if self._arena.live:
-            self._reload()
-        self._arena.compact()
-
-    def _reload(self) -> None:
-        """Save the whole cache and restore it: that puts the cells together, in their order, with what they share."""
-        state = np.empty(llama.llama_state_get_size(self._ctx), np.uint8)
-        pointer = state.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-        size = llama.llama_state_get_data(self._ctx, pointer, len(state))
-        if not size or llama.llama_state_set_data(self._ctx, pointer, size) != size:
-            raise RuntimeError(f"the KV cache could not be compacted: {vendor_log.complaint()}")
+        return length <= self._memory.length(sequence) and self._memory.first(sequence) <= needed
 
     def _settle(self, sequence: int, start: int, end: int) -> int:
         """How much is resident after an abort: whole micro-batches stay, the one that was stopped is removed."""
-        length = self._length(sequence)
+        length = self._memory.length(sequence)
         if not start <= length <= end:
             raise RuntimeError(f"{length} positions after an aborted batch for {start} to {end}")
         return length
 
     def _cut(self, sequence: int, length: int) -> None:
-        if not llama.llama_memory_seq_rm(self._memory, sequence, length, -1) or self._length(sequence) != length:
+        if not self._memory.remove(sequence, length, END) or self._memory.length(sequence) != length:
             raise RuntimeError(f"sequence {sequence} could not be put back to {length} positions")
 
 

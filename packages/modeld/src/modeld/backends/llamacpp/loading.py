@@ -18,7 +18,7 @@ from llama_cpp import llama_cpp as llama
 
 from modeld.backends.base import BackendError, LoadError, StopFlag
 from modeld.backends.llamacpp import vendor_log
-from modeld.backends.llamacpp.backend import LlamaBackend
+from modeld.backends.llamacpp.backend import OWN_SEQUENCES, LlamaBackend
 from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
 from modeld.models import gguf
 from modeld.models.fingerprint import fingerprint
@@ -66,6 +66,7 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
         context=context,
         chunk=min(settings.chunk, context),
         in_order=settings.profile == "exact",
+        stop=stop,
     )
     _probe(path, backend)
     return backend
@@ -116,7 +117,7 @@ def _make_context(
     parameters.n_ctx = context + settings.extra_cells
     parameters.n_batch = min(settings.chunk, context)
     parameters.n_ubatch = min(_UBATCH, parameters.n_batch)
-    parameters.n_seq_max = settings.sequences + 1  # the last one holds garbage
+    parameters.n_seq_max = settings.sequences + OWN_SEQUENCES
     parameters.n_threads = parameters.n_threads_batch = settings.threads
     parameters.kv_unified = True  # without it a fork of part of a sequence ends the process
     parameters.swa_full = True

@@ -64,7 +64,7 @@ class Source:
         """Take what was not generated: nothing is predicted for it."""
         for token in tokens:
             self.text.append(token)
-        self.place = None
+            self.place = None
 
     def begin(self) -> None:
         """A new answer: it returns to no home of the old one and repeats none of its edits."""

@@ -1,13 +1,25 @@
-"""Owns where in the KV cache each position lies, so far as order goes. It touches no cache.
+"""Owns where in a unified KV cache each position lies, so far as order goes. It touches no cache.
 
 Attention adds up cells in the order in which they lie. A sum in another order has other last bits, so results are the
-same bits only where the cells of every sequence lie in the order of its positions. The library puts new cells into the
+same bits only where the cells of every sequence lie in the order of its positions. A cache puts new cells into the
 first free ones, holes included, which breaks that order. So cells are handed out upwards only: what is given up below
 the top stays occupied, as garbage, until a compaction slides everything down.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
+
+
+@frozen
+class Piece:
+    """Positions `start` … `end` - 1 of the sequences `holders`, which share their cells."""
+
+    holders: tuple[int, ...]
+    start: int
+    end: int
 
 
 class Arena:
@@ -20,11 +32,15 @@ class Arena:
         self.top = 0
 
     def __repr__(self) -> str:
-        return f"Arena({self.live} live, {self.top - self.live} garbage, {self._cells - self.top} free)"
+        return f"Arena({self.live} live, {self.garbage} garbage, {self.free} free)"
 
     @property
     def live(self) -> int:
         return int(np.count_nonzero(self._held()))
+
+    @property
+    def garbage(self) -> int:
+        return self.top - self.live
 
     @property
     def free(self) -> int:
@@ -56,8 +72,32 @@ class Arena:
             return None
         return int(self._position[orphans[0]])
 
+    def garbage_at_top(self) -> bool:
+        """Whether all garbage lies above everything that is held, so that it can go without a compaction."""
+        return self.top > self.live == self._last()
+
+    def lower(self) -> None:
+        """The garbage above everything that is held is gone."""
+        self.top = self._last()
+
+    def pieces(self, longest: int) -> Iterator[Piece]:
+        """What has to move in a compaction, in the order in which it lies: all that is held above the lowest hole."""
+        held = self._held()
+        holes = np.flatnonzero(~held[: self.top])
+        if not len(holes):
+            return
+        cells = np.flatnonzero(held[: self.top])
+        cells = cells[cells > holes[0]]
+        holds, positions = self._holds[:, cells], self._position[cells]
+        changes = (holds[:, 1:] != holds[:, :-1]).any(axis=0) | (np.diff(positions) != 1)
+        for run in np.split(np.arange(len(cells)), np.flatnonzero(changes) + 1):
+            for at in range(0, len(run), longest):
+                part = run[at : at + longest]
+                holders = tuple(np.flatnonzero(holds[:, part[0]]).tolist())
+                yield Piece(holders, int(positions[part[0]]), int(positions[part[-1]]) + 1)
+
     def compact(self) -> None:
-        """Slide all cells that are held down, in their order; the garbage is gone."""
+        """Everything that is held has slid down, in its order; the garbage is gone."""
         held = np.flatnonzero(self._held())
         kept, positions = self._holds[:, held], self._position[held]
         self._holds[:] = False
@@ -75,3 +115,8 @@ class Arena:
     def _held(self) -> NDArray[np.bool_]:
         held: NDArray[np.bool_] = np.logical_or.reduce(self._holds, axis=0)
         return held
+
+    def _last(self) -> int:
+        """One more than the highest cell that is held."""
+        held = np.flatnonzero(self._held())
+        return int(held[-1]) + 1 if len(held) else 0

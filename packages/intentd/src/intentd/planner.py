@@ -1,0 +1,98 @@
+"""Owns the turn of an offer as its workspace is now: built in a worker thread, kept while what it read stays the same.
+
+It decides nothing. What it reads comes through `texts`, so what it gives is fit to be sent (I3).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from attrs import frozen
+
+from intentd.plan.offers import Intent, Offering
+from intentd.plan.templates import Template
+from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
+from intentd.shelf import TemplateShelf
+from intentd.texts import Look, Texts, holds
+from intentd.workspace import Signature
+
+MAX_KEPT = 64
+MAX_ANCHORS = 512
+BUILD_S = 10.0
+"""So long a turn may take to build: hostile files are slow to scrub."""
+
+
+@frozen
+class _Kept:
+    template: Template
+    result: PlannedTurn | TurnError
+    seen: Mapping[str, Signature]
+
+
+class Planner:
+    """Turns for the guess and for the question, from one place (S10)."""
+
+    def __init__(self, templates: TemplateShelf) -> None:
+        self._templates = templates
+        self._texts = Texts()
+        self._anchors: OrderedDict[str, str] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Intent, int], _Kept] = OrderedDict()
+        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="planner")
+
+    def close(self) -> None:
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
+        """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
+        key = offering.id, intent, context
+        template = self._templates.get(template_name(offering, intent))
+        kept = self._kept.get(key)
+        if kept is None or kept.template is not template or not holds(kept.seen):
+            kept = await self._built(offering, template, context)
+            self._kept[key] = kept
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        if isinstance(kept.result, TurnError):
+            raise kept.result
+        return kept.result
+
+    def files_of(self, offering: Offering) -> frozenset[str]:
+        """The files that the offer's turns depend on, as far as they were built."""
+        kept = [one for (id, _, _), one in self._kept.items() if id == offering.id]
+        return frozenset(path for one in kept for path in one.seen)
+
+    async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(BUILD_S):
+                return await loop.run_in_executor(self._workers, self._build, offering, template, context)
+        except TimeoutError:
+            raise TurnError("its files take too long to look through for secrets") from None
+
+    def _build(self, offering: Offering, template: Template, context: int) -> _Kept:
+        look = self._texts.look(offering.workspace)
+        result: PlannedTurn | TurnError
+        try:
+            if look.workspace.opted_out():
+                raise TurnError(f"{offering.workspace} has opted out")
+            self._check(offering, look)
+            result = build(offering.failure, template, workspace=offering.workspace, context=context, read=look.read)
+        except TurnError as fault:
+            result = fault
+        return _Kept(template, result, look.seen)
+
+    def _check(self, offering: Offering, look: Look) -> None:
+        """Raises `Outdated` where what was there when the first turn was built is gone."""
+        failure, known = offering.failure, self._anchors.get(offering.id)
+        if known is None:
+            self._anchors[offering.id] = anchor(failure, look.read)
+            while len(self._anchors) > MAX_ANCHORS:
+                self._anchors.popitem(last=False)
+        elif known and not is_in(known, (look.read(failure.path) or "").split("\n")):
+            raise Outdated("what failed is no longer in its file")
+
+
+def template_name(offering: Offering, intent: Intent) -> str:
+    return "fix" if intent == "fix" else offering.failure.trigger

@@ -1,0 +1,55 @@
+"""Owns the templates in use: the user's file where it is good, else the built-in one, and what is wrong with a file."""
+
+import logging
+from importlib.resources import files
+from pathlib import Path
+
+from intentd.plan.templates import Template, TemplateError, parse
+from intentd.workspace import Signature, signature
+
+log = logging.getLogger(__name__)
+
+MAX_TEMPLATE_BYTES = 64 * 1024
+
+
+class TemplateShelf:
+    """The templates by their names; the user's are those in `directory`. A file that changes is read again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._kept: dict[str, tuple[Signature, Template]] = {}
+        self._problems: dict[str, str] = {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One line for each template of the user's that is not used."""
+        return tuple(self._problems.values())
+
+    def get(self, name: str) -> Template:
+        """The template and nothing else: a bad file is a problem, not an error."""
+        theirs = self._directory / f"{name}.toml"
+        signed = signature(str(theirs))
+        if name not in self._kept or self._kept[name][0] != signed:
+            self._kept[name] = signed, self._load(name, theirs if signed else None)
+        return self._kept[name][1]
+
+    def _load(self, name: str, theirs: Path | None) -> Template:
+        self._problems.pop(name, None)
+        if theirs:
+            try:
+                return parse(str(theirs), _text(theirs))
+            except TemplateError as fault:
+                self._problems[name] = f"{fault}; the built-in template is used"
+                log.warning("%s", self._problems[name])
+        return parse(f"{name}.toml", files("intentd").joinpath("templates", f"{name}.toml").read_text("utf-8"))
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_TEMPLATE_BYTES + 1)
+        if len(data) > MAX_TEMPLATE_BYTES:
+            raise TemplateError(f"{file}:1: longer than {MAX_TEMPLATE_BYTES} bytes")
+        return data.decode()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise TemplateError(f"{file}:1: cannot be read: {fault}") from None

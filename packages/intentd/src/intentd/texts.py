@@ -1,0 +1,89 @@
+"""Owns the texts of files that may stand in a prompt (I3): read within the rules, scrubbed whole, and remembered.
+
+Scrubbing takes a while, so `Look.read` belongs into a worker thread; whether a look still holds is quickly told.
+"""
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+
+from attrs import define, field
+
+from intentd.plan.privacy import scrub
+from intentd.workspace import Signature, Workspace, signature
+
+MAX_FILE_BYTES = 1024 * 1024
+MAX_KEPT_CHARACTERS = 8 * 1024 * 1024
+SETTLED_NS = 50_000_000
+"""A file written so shortly before it was read may be written again within the same tick of the file system's clock."""
+UNSETTLED: Signature = (-1, -1, -1, -1)
+
+
+class Texts:
+    """Scrubbed texts by their content, the least recently used go first. Any thread may use it."""
+
+    def __init__(self, room: int = MAX_KEPT_CHARACTERS) -> None:
+        self._room = room
+        self._kept: OrderedDict[bytes, str] = OrderedDict()
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def look(self, root: str) -> "Look":
+        return Look(Workspace(Path(root)), self)
+
+    def fit(self, data: bytes) -> str:
+        key = hashlib.sha256(data).digest()
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        text = scrub(data.decode(errors="replace")).text
+        with self._lock:
+            self._held += len(text) - len(self._kept.pop(key, ""))
+            self._kept[key] = text
+            while self._held > self._room:
+                self._held -= len(self._kept.popitem(last=False)[1])
+        return text
+
+
+@define
+class Look:
+    """One look at a workspace: what is read in it, and how to tell later whether it would read the same."""
+
+    workspace: Workspace
+    texts: Texts
+    seen: dict[str, Signature] = field(factory=dict)
+
+    def read(self, path: str) -> str | None:
+        """The text of a file; None for one outside of the root, a refused, missing, huge or binary one."""
+        self._note(path)
+        place = self.workspace.place(path)
+        for name in (Path(path), place or Path(path)):
+            for _, file, _ in self.workspace.ignore_files(name):
+                self._note(str(file))
+        data = _read(place) if place else None
+        return None if data is None or b"\0" in data else self.texts.fit(data)
+
+    def _note(self, path: str) -> None:
+        """Before it is read: what is written meanwhile must show."""
+        if path not in self.seen:
+            seen = signature(path)
+            recent = seen is not None and time.time_ns() - max(seen[0], seen[1]) < SETTLED_NS
+            self.seen[path] = UNSETTLED if recent else seen
+
+
+def holds(seen: Mapping[str, Signature]) -> bool:
+    """Whether everything that a look has seen is as it was."""
+    return all(signature(path) == signed for path, signed in seen.items())
+
+
+def _read(place: Path) -> bytes | None:
+    try:
+        with place.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        return None
+    return None if len(data) > MAX_FILE_BYTES else data

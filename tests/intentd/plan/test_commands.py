@@ -1,0 +1,70 @@
+"""What a command's words say."""
+
+import pytest
+
+from intentd.plan.commands import Command
+from intentd.plan.triggers import Failure
+
+FAILURE = Failure(name="tests/a.py::Case::test[x]", path="/w/tests/a.py", message="m")
+
+
+def command(words: str) -> Command:
+    return Command(tuple(words.split()), "/w")
+
+
+@pytest.mark.parametrize(
+    ("words", "tool"),
+    [
+        ("pytest -q", "pytest"),
+        ("python -m pytest", "pytest"),
+        ("uv run pytest tests", "pytest"),
+        ("/venv/bin/mypy .", "mypy"),
+        ("npx jest", "jest"),
+        ("g++ a.cpp", "gcc"),
+        ("make test", None),
+    ],
+)
+def test_the_tool_is_found_among_the_words(words: str, tool: str | None) -> None:
+    assert command(words).tool == tool
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pytest",
+        "pytest -q",
+        "python -m pytest tests/",
+        "pytest tests/a.py",
+        "pytest tests/a.py::Case",
+        "pytest -c x.ini",
+    ],
+)
+def test_a_run_covers_what_it_selects(words: str) -> None:
+    assert command(words).covers(command("other"), FAILURE, set())
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["mypy .", "pytest tests/b.py", "pytest tests/a.py::Other", "pytest -k test", "make test", "pytest -m slow"],
+)
+def test_a_run_covers_nothing_else(words: str) -> None:
+    assert not command(words).covers(command("other"), FAILURE, set())
+
+
+def test_the_same_command_covers_what_it_found() -> None:
+    assert command("make test").covers(command("make test"), FAILURE, set())
+    assert not Command(("make", "test"), "/elsewhere").covers(command("make test"), FAILURE, set())
+
+
+@pytest.mark.parametrize(
+    ("words", "reports"),
+    [
+        ("pytest --junitxml=out/r.xml", [("junit", "/w/out/r.xml")]),
+        ("pytest --junit-xml r.xml --report-log=/tmp/l.jsonl", [("junit", "/w/r.xml"), ("reportlog", "/tmp/l.jsonl")]),
+        ("jest --outputFile=r.json", []),
+        ("pytest --junitxml", []),
+        ("pytest", []),
+    ],
+)
+def test_reports_are_those_that_the_words_name(words: str, reports: list[tuple[str, str]]) -> None:
+    assert list(command(words).reports()) == reports
