@@ -31,10 +31,14 @@ class House:
 
     async def command(self, door: Connection, recording: str, *, exit: int = 1) -> None:
         """A wrapped command that printed a recording, from its start to its end."""
+        await self.printed(door, (RECORDED / f"{recording}.txt").read_bytes(), exit=exit)
+
+    async def printed(
+        self, door: Connection, output: bytes, *, argv: tuple[str, ...] = ("pytest",), exit: int | None = 1
+    ) -> None:
         self._runs += 1
         run = f"run-{self._runs}"
-        stream = door.start(CommandStarted(run=run, argv=("pytest",), cwd=str(self.workspace)))
-        output = (RECORDED / f"{recording}.txt").read_bytes()
+        stream = door.start(CommandStarted(run=run, argv=argv, cwd=str(self.workspace)))
         await door.ask(CommandFinished(run=run, exit=exit, signal=None, output=output, total=len(output)))
         await stream.done()
 
@@ -63,7 +67,9 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source.read_text())
     async with ScriptedDaemon() as modeld:
-        config = Config(socket=f"ipc://{runtime}/intentd.sock", modeld=modeld.endpoint, templates=tmp_path / "none")
+        config = Config(
+            socket=f"ipc://{runtime}/intentd.sock", modeld=modeld.endpoint, templates=tmp_path / "none", max_load=1e9
+        )
         app = App(config)
         await app.start()
         try:

@@ -1,5 +1,7 @@
 """The command line: help, exit statuses, one line for an error."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,13 +37,22 @@ def test_a_wrong_command_line_gives_one_line_and_status_2(words: list[str], caps
     assert error.count("\n") == 1
 
 
+def test_a_wrapped_command_waits_for_nothing_that_the_daemon_alone_uses() -> None:
+    """I1"""
+    modules = "intentd.cli, intentd.sources.run, intentd.sources.pipe, intentd.sources.report, intentd.messages"
+    heavy = ("re2", "pathspec", "detect_secrets", "psutil", "watchfiles", "defusedxml", "intentd.plan")
+    program = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "[]\n"
+
+
 def test_run_without_a_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run"]) == 2
     assert main(["run", "--"]) == 2
     assert "intentd run -- pytest -q" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["status"], ["explain"], ["explain", "--json"]])
+@pytest.mark.parametrize("words", [["status"], ["explain"], ["fix", "2"], ["offers"], ["show", "1"], ["pause"]])
 def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     error = capsys.readouterr().err

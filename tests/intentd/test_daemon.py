@@ -6,10 +6,22 @@ from typing import Any
 import pytest
 
 from intentd import speculator
-from intentd.messages import Ask, CommandFinished, CommandStarted, GetOffers, Offers, Pause
+from intentd.messages import (
+    Ask,
+    CommandFinished,
+    CommandStarted,
+    GetOffers,
+    GetPrompt,
+    Offer,
+    Offers,
+    Pause,
+    ShownPrompt,
+)
+from intentd.workspace import OPT_OUT_FILE
 from modelwire.errors import WireError
 from modelwire.messages import Cancel, ChatMessage, Done, Error, Outcome, Reason, Tokens, Turn
 from modelwire.testing import PATIENCE_S
+from tests.intentd.conftest import RECORDED
 
 House = Any
 
@@ -24,6 +36,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def turns(house: House, *, speculative: bool) -> list[Turn]:
     return [turn for turn in house.modeld.received(Turn) if turn.speculative is speculative]
+
+
+def prompt_of(turn: Turn) -> str:
+    return "".join(part.content for part in (*turn.prefix, *turn.suffix) if isinstance(part, ChatMessage))
 
 
 def asked_text(house: House) -> str:
@@ -148,7 +164,7 @@ async def test_a_file_that_changes_is_guessed_again_and_asked_as_it_is(house: Ho
         await house.until(door, warm)
         source = house.workspace / "tests" / "test_prices.py"
         source.write_text(source.read_text().replace("== 120", "== 121"))
-        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
+        await house.modeld.wait_until(lambda: "== 121" in str(turns(house, speculative=True)[-1].suffix))
         source.write_text(source.read_text().replace("== 121", "== 122"))
         await ask(house, door)
         assert "== 122" in asked_text(house)
@@ -233,6 +249,161 @@ async def test_what_cannot_be_answered_is_said(house: House, change: dict[str, s
         await house.command(door, "plain")
         with pytest.raises(WireError, match=word):
             await door.start(Ask(**{"cwd": str(house.workspace), **change})).done()
+
+
+async def offers(house: House, door: Any) -> tuple[Offer, ...]:
+    answer: Offers = await door.ask(GetOffers(cwd=str(house.workspace)))
+    return answer.offers
+
+
+async def test_the_others_follow_one_after_another(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: status.reason == "every offer is warm")
+        assert [offer.warm for offer in status.offers] == [True, True, True, False]
+        first, second, third = turns(house, speculative=True)
+        assert "test_gross_adds_tax fails" in str(first.suffix)
+        assert "odd - kind] fails" in str(second.suffix)
+        assert "test_two_items fails" in str(third.suffix)
+
+
+async def test_no_secret_of_a_file_or_of_what_was_printed_reaches_modeld(house: House) -> None:
+    """I3"""
+    token = "ghp_" + "a1B2c3" * 6
+    source = house.workspace / "shop" / "prices.py"
+    source.write_text(source.read_text().replace("def rate(kind):", f"def rate(kind):\n    key = '{token}'"))
+    (house.workspace / ".gitignore").write_text("test_prices.py\n")
+    output = (RECORDED / "plain.txt").read_bytes().replace(b"raise LookupError", f"# {token}\n raise".encode())
+    async with house.connect() as door:
+        await house.printed(door, output)
+        await house.until(door, lambda status: status.reason == "every offer is warm")
+        await ask(house, door, offer="2")
+        sent = "".join(map(prompt_of, house.modeld.received(Turn)))
+    assert "key = '[redacted]" in sent
+    assert "# [redacted]" in sent
+    assert token[4:12] not in sent
+    assert "tests/test_prices.py:\n```" not in sent  # git ignores it; what pytest itself has printed may show
+
+
+async def test_the_prompt_that_is_shown_is_the_prompt_that_is_sent(house: House) -> None:
+    """S10"""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        cwd = str(house.workspace)
+        for intent in ("explain", "fix"):
+            shown: ShownPrompt = await door.ask(GetPrompt(cwd=cwd, intent=intent, offer="3"))
+            await ask(house, door, intent=intent, offer="3")
+            sent = turns(house, speculative=False)[-1]
+            assert "".join(content for _, content in shown.messages) == prompt_of(sent)
+
+
+async def test_a_guess_to_explain_serves_a_fix_up_to_the_last_sentence(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        await ask(house, door, intent="fix")
+        (guess, *_), (question,) = turns(house, speculative=True), turns(house, speculative=False)
+        assert prompt_of(guess) != prompt_of(question)
+        assert prompt_of(guess).rpartition("\n")[0] == prompt_of(question).rpartition("\n")[0]
+
+
+async def test_an_offer_is_withdrawn_when_its_test_leaves_its_file(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        source = house.workspace / "tests" / "test_prices.py"
+        source.write_text(source.read_text().replace("test_gross_adds_tax", "test_other"))
+        status = await house.until(door, lambda status: len(status.offers) == 3)
+        assert "test_gross" not in str(status.offers)
+
+
+async def test_a_guess_for_what_passes_is_stopped(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+        await house.modeld.wait_for(Cancel, 1)
+        assert await offers(house, door) == ()
+
+
+async def test_other_tools_have_offers_too(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        output = (
+            b"shop/prices.py:8: error: Missing return  [return]\nFound 1 error in 1 file (checked 3 source files)\n"
+        )
+        await house.printed(door, output, argv=("mypy", "."))
+        first, *others = await offers(house, door)
+        assert (first.trigger, first.title) == ("diagnostic", "explain shop/prices.py: return")
+        assert len(others) == 4
+        await ask(house, door)
+        assert "def rate(kind)" in asked_text(house)
+        assert "What mypy reported:" in asked_text(house)
+
+
+async def test_what_came_through_a_pipe_is_judged_by_what_it_says(house: House) -> None:
+    async with house.connect() as door:
+        await house.printed(door, (RECORDED / "plain.txt").read_bytes(), argv=(), exit=None)
+        assert len(await offers(house, door)) == 4
+        await house.printed(door, b"Terminated\n", argv=(), exit=None)
+        assert len(await offers(house, door)) == 4
+        await house.printed(door, b"5 passed in 0.1s\n", argv=(), exit=None)
+        assert await offers(house, door) == ()
+
+
+async def test_a_workspace_that_opts_out_is_left_alone(house: House) -> None:
+    """I3"""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        (house.workspace / OPT_OUT_FILE).touch()
+        with pytest.raises(WireError, match=r"has opted out: remove \.noguessahead"):
+            await ask(house, door)
+        await house.command(door, "plain")
+        assert await offers(house, door) == ()
+    assert not turns(house, speculative=False)
+
+
+async def test_a_template_with_a_fault_shows_in_status(house: House) -> None:
+    house.config.templates.mkdir()
+    (house.config.templates / "test_failed.toml").write_text('title = "x"\nsystem = 5\n')
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        status = await house.until(door, warm)
+        (problem,) = status.problems
+        assert "test_failed.toml:2: 'system' must be a text; the built-in" in problem
+
+
+async def test_a_machine_that_lacks_something_is_left_alone(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        house.app.speculator.press("the battery is low: 9 %")
+        await house.modeld.wait_for(Cancel, 1)
+        status = await house.until(door, lambda status: status.state == "idle")
+        assert status.reason == "the battery is low: 9 %"
+        house.modeld.script.held = False
+        assert (await ask(house, door))[1].reason is Reason.END
+        house.app.speculator.press(None)
+        await house.until(door, warm)
+
+
+async def test_guesses_that_nobody_asks_for_are_counted_and_end(house: House) -> None:
+    async with house.connect() as door:
+        while True:
+            await house.command(door, "plain")
+            status = await house.until(door, lambda status: status.reason not in ("", "an offer is being prefilled"))
+            if status.reason == "guesses for test_failed are switched off: too few are asked for":
+                break
+            await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+            await house.until(door, lambda status: not status.offers)
+        account = status.triggers["test_failed"]
+        assert account["off"] == status.triggers["others"]["off"] == 1
+        assert account["wasted"] == account["prefilled"] > 0
+        assert (await ask(house, door))[1].reason is Reason.END
+        house.app.speculator.ledger.check()
 
 
 async def test_an_end_without_a_start_is_refused(house: House) -> None:

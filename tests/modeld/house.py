@@ -8,6 +8,7 @@ from modeld.driver import Driver
 from modeld.engine.messages import Run
 from modeld.flight import Asked
 from modeld.schedule import ScheduleLimits
+from modeld.schedule.journal import Listener
 from modeld.sessions import SessionLimits
 from modeld.testing import EngineTwin, as_text
 from modelwire.messages import ChatMessage, Done, EnsurePrefix, Error, PrefillSuffix, Prompt, Text, Turn
@@ -23,11 +24,17 @@ class House:
     limits: ScheduleLimits | None = None
     session_limits: SessionLimits | None = None
     unload_after: float | None = None
+    also: Listener | None = None
     driver: Driver = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.driver = Driver(
-            self.engine, self.reply, limits=self.limits, sessions=self.session_limits, unload_after=self.unload_after
+            self.engine,
+            self.reply,
+            limits=self.limits,
+            sessions=self.session_limits,
+            also=self.also,
+            unload_after=self.unload_after,
         )
 
     def reply(self, client: str, op: str, message: Any) -> None:

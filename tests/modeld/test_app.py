@@ -7,7 +7,10 @@ import pytest
 from modeld.app import App, CannotServe
 from modeld.config import Settings
 from modeld.engine.messages import EngineGone, Ready, Refused
+from modeld.recording import read
+from modeld.schedule.journal import replay
 from modeld.testing import EngineTwin
+from modelwire.messages import Load
 
 
 @pytest.fixture
@@ -44,4 +47,17 @@ async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
     app._engine_said(EngineTwin().ready())
     assert isinstance(app._fault, CannotServe)
     assert "ValueError" in str(app._fault)
+    left = Path(app._endpoint.removeprefix("ipc://")).with_name("modeld.fault.jsonl")
+    assert str(left) in str(app._fault)
+    assert replay(next(read(left))) is None
     assert "a bug" in caplog.text
+
+
+async def test_a_wanted_model_that_is_refused_ends_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+    monkeypatch.setattr(app._engine, "load", asked.append)
+    app._engine_said(EngineTwin().ready())
+    app._driver.submit("ann", "l", Load(model="/bad.gguf"), 0.0)
+    app._engine_said(Refused(message="not a GGUF file"))
+    assert asked == ["/bad.gguf", None]
+    assert not app._stop.is_set()

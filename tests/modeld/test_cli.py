@@ -1,11 +1,16 @@
 """What can be typed, and what is said of the rest."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from modeld.cli import main
 from modeld.config import options
+from modeld.recording import write_segment
+from modeld.schedule import Scheduler
+from modeld.schedule.journal import Journal
+from modeld.schedule.messages import EngineEnded, EngineReady, Kind, Op, OpKey, Submitted
 
 
 def exit_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str, str]:
@@ -15,7 +20,9 @@ def exit_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object
     return ended.value.code, output, errors
 
 
-@pytest.mark.parametrize("command", [[], ["serve"], ["status"], ["describe"], ["ask"]])
+@pytest.mark.parametrize(
+    "command", [[], ["serve"], ["status"], ["describe"], ["ask"], ["story"], ["load"], ["unload"], ["replay"]]
+)
 def test_every_command_has_help_with_an_example(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     status, output, _ = exit_of(capsys, *command, "--help")
     assert status == 0
@@ -32,7 +39,18 @@ def test_the_help_names_every_option_with_its_variable(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    "wrong", [[], ["sing"], ["serve", "--volume", "9"], ["ask"], ["serve", "--context", "small"], ["serve", "--queue"]]
+    "wrong",
+    [
+        [],
+        ["sing"],
+        ["serve", "--volume", "9"],
+        ["ask"],
+        ["serve", "--context", "small"],
+        ["serve", "--queue"],
+        ["story"],
+        ["story", "1", "--last"],
+        ["replay"],
+    ],
 )
 def test_wrong_usage_is_said_in_one_line_with_status_2(capsys: pytest.CaptureFixture[str], wrong: list[str]) -> None:
     status, output, errors = exit_of(capsys, *wrong)
@@ -47,3 +65,33 @@ def test_a_refused_endpoint_is_said_in_one_line_with_status_1(capsys: pytest.Cap
         assert status == 1
         assert errors.startswith("modeld: tcp://127.0.0.1:5555 is refused")
         assert errors.count("\n") == 1
+
+
+def test_a_replay_says_whether_the_commands_are_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    journal = Journal(Scheduler())
+    journal.handle(EngineReady(), 0.0)
+    key = OpKey("ann", "1")
+    journal.handle(Submitted(Op(key=key, kind=Kind.REAL)), 1.0)
+    journal.handle(EngineEnded(key, False), 2.0)
+    path = tmp_path / "events"
+    write_segment(path, journal.last())
+    assert exit_of(capsys, "replay", str(path)) == (
+        0,
+        "3 events gave the same commands as when they were recorded\n",
+        "",
+    )
+    path.write_text(path.read_text().replace('"is":"start"', '"is":"stop"', 1).replace(',"queued_at":1.0', ""))
+    path.write_text(path.read_text().replace(',"preempted":null,"again":false', ""))
+    status, output, _ = exit_of(capsys, "replay", str(path))
+    assert status == 1
+    assert output.startswith("event 2 of segment 1 gave other commands: Submitted(")
+    assert "recorded  Stop(" in output
+    assert "replayed  Start(" in output
+
+
+def test_what_cannot_be_replayed_or_loaded_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, _, errors = exit_of(capsys, "replay", str(tmp_path / "none"))
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "cannot be read" in errors

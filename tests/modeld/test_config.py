@@ -64,3 +64,14 @@ def test_the_socket_is_where_it_was_said_or_in_the_runtime_directory(
     tmp_path.chmod(0o755)
     with pytest.raises(ConfigError, match="chmod 700"):
         settings(tmp_path).endpoint()
+
+
+def test_paths_do_not_depend_on_who_works_where_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load(
+        {"record": "events", "model": "x/../m.gguf", "unload_after": "60"}, environment={}, file=tmp_path / "none"
+    )
+    assert settings.record_path() == tmp_path / "events"
+    assert settings.model_path() == str(tmp_path / "m.gguf")
+    assert settings.unload_after == 60
+    assert (Settings().record_path(), Settings().model_path()) == (None, None)

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
 from modeld.driver import Driver
+from modeld.engine.messages import EngineUnloaded
 from modeld.server import Server
 from modeld.testing import EngineTwin
 from modelwire.codec import Envelope
@@ -25,8 +26,11 @@ from modelwire.messages import (
     Hello,
     Reason,
     Status,
+    StoryTold,
+    TellStory,
     Text,
     Turn,
+    Unload,
     Welcome,
 )
 
@@ -37,6 +41,7 @@ class DoorTwin:
 
     sent: list[tuple[str, str, Any]] = field(factory=list)
     silent_clients: list[str] = field(factory=list)
+    forgotten: list[str] = field(factory=list)
     arriving: "asyncio.Queue[tuple[str, Envelope] | None]" = field(factory=asyncio.Queue)
 
     async def incoming(self) -> AsyncIterator[tuple[str, Envelope]]:
@@ -49,6 +54,9 @@ class DoorTwin:
     def silent(self, now: float, after_ms: float) -> list[str]:
         assert after_ms == SILENCE_MS
         return self.silent_clients
+
+    def forget(self, client: str) -> None:
+        self.forgotten.append(client)
 
 
 @define(eq=False)
@@ -170,3 +178,51 @@ async def test_a_deadline_passes_without_any_request(house: House) -> None:
     task.cancel()
     ended = {op: message.reason for _, op, message in house.door.sent if isinstance(message, Done)}
     assert ended == {"2": Reason.EXPIRED, "3": Reason.EXPIRED}
+
+
+def test_a_client_that_leaves_is_forgotten_once_it_has_its_answer(house: House) -> None:
+    house.ask("1", turn())
+    assert house.ask("2", Close()) == []
+    assert house.door.forgotten == []
+    house.driver.engine_said(house.engine.begin(), house.now)
+    house.driver.engine_said(house.engine.end(), house.now)
+    assert house.door.sent[-1] == ("ann", "2", Acknowledged(found=True))
+    house.server.pass_time(house.now)
+    house.server.pass_time(house.now)
+    assert house.door.forgotten == ["ann"]
+    assert house.ask("3", Close()) == [Acknowledged(found=False)]
+    assert house.door.forgotten == ["ann", "ann"]
+
+
+def test_a_client_that_closes_one_session_or_goes_on_is_not_forgotten(house: House) -> None:
+    house.ask("1", turn())
+    house.ask("2", Close(session="s"))
+    house.ask("3", Close())
+    house.ask("4", Hello())
+    house.driver.engine_said(house.engine.begin(), house.now)
+    house.driver.engine_said(house.engine.end(), house.now)
+    house.server.pass_time(house.now)
+    assert house.door.forgotten == []
+
+
+def test_a_story_is_told_to_whoever_asks_for_it(house: House) -> None:
+    house.ask("1", turn())
+    house.server.handle("bob", Envelope("9", TellStory(target="1")))
+    _, op, told = house.door.sent[-1]
+    assert op == "9"
+    assert isinstance(told, StoryTold)
+    assert told.lines == ("turn 1 of client ann", "0.0 ms accepted", "0.0 ms started")
+    [error] = house.ask("2", TellStory(target="77", client="an"))
+    assert isinstance(error, Error)
+    assert error.code == "bad_request"
+    assert "no operation 77 of a client an" in error.message
+
+
+def test_an_unloaded_model_is_still_described(house: House) -> None:
+    house.ask("1", Unload())
+    house.driver.engine_said(EngineUnloaded(epoch=1), house.now)
+    [description] = house.ask("2", Describe())
+    assert isinstance(description, Description)
+    [status] = house.ask("3", GetStatus())
+    assert isinstance(status, Status)
+    assert status.state == "unloaded"

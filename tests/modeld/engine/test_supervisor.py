@@ -15,6 +15,7 @@ from modeld.engine.messages import (
     Encode,
     Ended,
     EngineGone,
+    EngineUnloaded,
     FromEngine,
     FromSupervisor,
     Generated,
@@ -53,8 +54,9 @@ ENDED = Ended(reason=Reason.PREFILLED, length=0, usage=Usage(), timings=Timings(
 class ScriptedChild:
     """Stands for a process. `says` speaks for it; it obeys `Quit` and dies when killed."""
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, model: str | None) -> None:
         self.epoch = epoch
+        self.model = model
         self.pid = 1000 + epoch
         self.reader = asyncio.StreamReader()
         self.heard: list[object] = []
@@ -97,7 +99,7 @@ class Nursery:
         if self.full and self.children:
             self.full -= 1
             raise OSError(11, "Resource temporarily unavailable")
-        self.children.append(ScriptedChild(epoch))
+        self.children.append(ScriptedChild(epoch, config.model))
         self.news.set()
         return cast(Child, self.children[-1])
 
@@ -344,3 +346,102 @@ async def test_a_message_above_the_limit_is_the_senders_to_shorten(start: Start,
     with pytest.raises(WireError, match="limit"):
         supervisor.send(Run(client="c", session="s", guess=False, base=bytes(65 * 1024 * 1024)))
     assert child.heard == []
+
+
+async def test_an_unloaded_engine_has_quit_and_none_is_started_until_one_is_wanted(
+    start: Start, nursery: Nursery
+) -> None:
+    supervisor = await start()
+    child = await _ready(nursery)
+    supervisor.unload()
+    with pytest.raises(RuntimeError):
+        supervisor.send(RUN)
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    assert nursery.told == [READY, EngineUnloaded(epoch=1)]
+    assert child.heard == [Quit()]
+    assert child.buried
+    assert not child.killed
+    assert supervisor.pid == 0
+    await asyncio.wait_for(supervisor._task, 5)
+    supervisor.load(None)
+    await _ready(nursery, 2)
+    supervisor.send(RUN)
+    assert [child.model for child in nursery.children] == [None, None]
+
+
+async def test_an_engine_that_does_not_quit_is_killed(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=0.01)
+    child = await _ready(nursery)
+    child.obeys = False
+    supervisor.unload()
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    assert child.buried
+
+
+async def test_another_model_is_loaded_when_the_one_before_is_gone(start: Start, nursery: Nursery) -> None:
+    supervisor = await start()
+    child = await _ready(nursery)
+    supervisor.load("/other.gguf")
+    await _ready(nursery, 2)
+    assert child.buried
+    assert nursery.told == [READY, READY]
+    assert nursery.children[1].model == "/other.gguf"
+    nursery.children[1].dies()
+    await _ready(nursery, 3)
+    assert nursery.children[2].model == "/other.gguf"
+
+
+async def test_after_a_refusal_another_model_can_be_loaded(start: Start, nursery: Nursery) -> None:
+    supervisor = await start()
+    nursery.children[0].says(Refused(message="no"))
+    nursery.children[0].dies()
+    await asyncio.wait_for(supervisor._task, 5)
+    supervisor.load("/good.gguf")
+    await _ready(nursery, 2)
+    assert [type(told) for told in nursery.told] == [Refused, Ready]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_the_listener_may_ask_for_another_model_as_soon_as_one_is_refused(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    heard = nursery.listen
+
+    def listen(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        if isinstance(message, Refused):
+            supervisor.load("/good.gguf")
+
+    monkeypatch.setattr(nursery, "listen", listen)
+    supervisor = await start(loads=1)
+    if not dies:
+        nursery.children[0].says(Refused(message="no"))
+    nursery.children[0].dies()
+    await _ready(nursery, 2)
+    assert isinstance(nursery.told[-2], Refused)
+    assert nursery.children[1].model == "/good.gguf"
+
+
+async def test_the_listener_may_ask_for_the_model_again_as_soon_as_it_is_unloaded(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = nursery.listen
+
+    def listen(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        if isinstance(message, EngineUnloaded):
+            supervisor.load(None)
+
+    monkeypatch.setattr(nursery, "listen", listen)
+    supervisor = await start()
+    await _ready(nursery)
+    supervisor.unload()
+    await _ready(nursery, 2)
+
+
+async def test_close_while_nothing_is_loaded_ends_at_once(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=3600.0)
+    await _ready(nursery)
+    supervisor.unload()
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    await asyncio.wait_for(supervisor.close(), 5)

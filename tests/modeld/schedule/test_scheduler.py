@@ -1,6 +1,6 @@
 """The scheduler's rules, one by one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -15,6 +15,7 @@ from modeld.schedule.messages import (
     EngineLost,
     EngineProduced,
     EngineReady,
+    EngineSwitched,
     Event,
     Fail,
     Kind,
@@ -25,6 +26,7 @@ from modeld.schedule.messages import (
     Stop,
     Submitted,
     Tick,
+    Wake,
 )
 
 
@@ -42,6 +44,10 @@ def guess(name: str, digest: bytes = b"", *, lane: str | None = None) -> Submitt
 
 def house(name: str) -> Submitted:
     return Submitted(Op(key=key(name), kind=Kind.HOUSE))
+
+
+def switch(name: str) -> Submitted:
+    return Submitted(Op(key=key(name), kind=Kind.REAL, switches=True))
 
 
 def ended(name: str, *, stopped: bool = False) -> EngineEnded:
@@ -67,6 +73,9 @@ def words(commands: Sequence[Command]) -> list[str]:
     """Commands as short words: `end g1 preempted`."""
     result = []
     for command in commands:
+        if isinstance(command, Wake):
+            result.append("wake")
+            continue
         word = f"{type(command).__name__.lower()} {command.key.op}"
         if isinstance(command, End):
             word += f" {command.reason}" if command.reason else ""
@@ -391,3 +400,69 @@ def test_a_stop_is_for_the_running_operation() -> None:
     scheduler = ready()
     play(scheduler, real("r1"))
     assert play(scheduler, CancelAsked(key("r1"))) == [Stop(key=key("r1"))]
+
+
+# --- switching the engine -------------------------------------------------------------------------------
+
+
+def test_a_switch_waits_its_turn_stops_a_guess_and_what_comes_later_waits_for_it() -> None:
+    """S1, S2."""
+    scheduler = ready()
+    play(scheduler, real("r1"))
+    assert words(play(scheduler, switch("s1"), real("r2"))) == ["accept r2"]
+    assert words(play(scheduler, ended("r1"))) == ["end r1", "start s1"]
+    assert words(play(scheduler, EngineSwitched(key("s1"), True))) == ["end s1", "start r2"]
+    play(scheduler, ended("r2"), guess("g1"))
+    assert words(play(scheduler, switch("s2"))) == ["accept s2", "stop g1"]
+    assert words(play(scheduler, ended("g1", stopped=True))) == ["end g1 preempted", "start s2 for g1"]
+
+
+@pytest.mark.parametrize("next_one", [real, guess, house])
+def test_an_engine_that_was_ended_is_woken_by_the_next_operation(
+    next_one: Callable[[str], Submitted],
+) -> None:
+    scheduler = ready()
+    play(scheduler, switch("s1"))
+    assert words(play(scheduler, EngineSwitched(key("s1"), False))) == ["end s1"]
+    assert words(play(scheduler, next_one("x"))) == ["accept x", "wake"]
+    assert words(play(scheduler, Tick())) == []
+    assert words(play(scheduler, EngineReady())) == ["start x"]
+
+
+def test_a_switch_needs_no_engine_and_wakes_none() -> None:
+    scheduler = ready()
+    play(scheduler, switch("s1"), EngineSwitched(key("s1"), False))
+    assert words(play(scheduler, switch("s2"))) == ["accept s2", "start s2"]
+    assert words(play(scheduler, real("r1"))) == ["accept r1"]
+    assert words(play(scheduler, EngineSwitched(key("s2"), False))) == ["end s2", "wake"]
+    assert words(play(scheduler, EngineReady())) == ["start r1"]
+
+
+def test_a_switch_waits_for_an_engine_that_is_being_loaded() -> None:
+    scheduler = Scheduler()
+    assert words(play(scheduler, switch("s1"))) == ["accept s1"]
+    assert words(play(scheduler, EngineReady())) == ["start s1"]
+
+
+def test_a_switch_that_has_begun_is_not_stopped_and_ends_as_it_ends() -> None:
+    """S8."""
+    scheduler = ready()
+    play(scheduler, switch("s1"))
+    for event in (CancelAsked(key("s1")), ClientGone("ann")):
+        assert words(play(scheduler, event)) == []
+    assert words(play(scheduler, EngineSwitched(key("s1"), True))) == ["end s1"]
+
+
+def test_a_daemon_that_stops_ends_a_switch_with_its_engine() -> None:
+    """S8."""
+    scheduler = ready()
+    play(scheduler, switch("s1"), ShutdownAsked())
+    assert words(play(scheduler, EngineLost())) == ["fail s1 stopping retry"]
+
+
+def test_only_a_switch_can_switch_the_engine() -> None:
+    scheduler = ready()
+    play(scheduler, real("r1"))
+    with pytest.raises(IllegalMove, match="cannot switch"):
+        scheduler.handle(EngineSwitched(key("r1"), True), 1.0)
+    assert scheduler.is_live(key("r1"))

@@ -7,6 +7,7 @@ import pytest
 
 from modeld.backends.fake import Fault
 from modeld.engine.messages import Advanced, Begun, Encode, Encoded, Ended, Failed, Generated
+from modeld.slot import SlotSettings
 from modelwire.messages import ChatMessage, DecodeConfig, Outcome, Reason, Text
 
 MakeBench = Callable[..., Any]
@@ -91,7 +92,7 @@ def test_s4_a_discarded_guess_leaves_the_session_as_it_was(bench: MakeBench) -> 
 
 
 def test_s5_a_stopped_guess_keeps_its_finished_chunks(bench: MakeBench) -> None:
-    here = bench(chunk=64, poll_tokens=16)
+    here = bench(chunk=64, poll_tokens=16, settings=SlotSettings(chunk_floor=32))
     here.flag.after = 12  # checked before each chunk of 32 and twice in it
     guess = here.run(LONG, guess=True)
     assert guess.ended.reason is Reason.PREEMPTED
@@ -323,3 +324,49 @@ def test_it_shows_its_state(bench: MakeBench) -> None:
     here = bench()
     here.run("abc")
     assert repr(here.slot) == "<Slot on FakeBackend: <Shelf real:3; 4093 of 4096 cells free>>"
+
+
+def _adopted_over_a_hole(here: Any) -> list[int]:
+    """What is said after a session's tape was dropped from below the guess that became it."""
+    here.run("y" * 80, session="two")
+    here.run("x" * 40, guess=True)
+    here.run(closed=(("ann", "two"),))
+    ids: list[int] = here.run("x" * 40, decode=TEN).ids
+    return ids
+
+
+def test_s4_places_that_became_free_below_a_tape_change_no_answer(bench: MakeBench) -> None:
+    expected = bench().run("x" * 40, decode=TEN).ids
+    assert _adopted_over_a_hole(bench()) == expected
+    assert _adopted_over_a_hole(bench(in_order=False)) != expected  # the fake would show it
+    full = bench(context=90, cells=140)  # what is held has to move
+    assert _adopted_over_a_hole(full) == expected
+    assert full.run("z" * 60, session="three", decode=DecodeConfig(max_tokens=1)).ended.reason is Reason.LENGTH
+    assert full.slot.figures().relocated > 0
+
+
+def test_tidying_waits_until_nobody_waits(bench: MakeBench) -> None:
+    """S2: a stopped operation ends at once."""
+    here = bench(cells=160, context=64)
+    here.run("a" * 50, session="one")
+    here.run("b" * 50, session="two")
+    here.flag.set()
+    assert here.run("c", closed=(("ann", "one"),)).ended.reason is Reason.PREEMPTED
+    assert here.slot.figures().relocated == 0
+    here.flag.clear()
+    here.run("c")
+    assert here.slot.figures().relocated == 51
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.long)])
+def test_after_many_forks_and_discards_all_cells_are_free_again(bench: MakeBench, count: int) -> None:
+    here = bench(context=200, cells=300, sequences=5, chunk=64)
+    here.run("a" * 60)
+    for number in range(count):
+        here.run("a" * (number % 60) + "bcdefgh"[: number % 7 + 1] * (1 + number % 9), guess=True)
+        if number % 7 == 0:
+            here.run("a" * 60 + f"{number % 5}", session="two")
+    here.backend.check()
+    here.run(closed=(("ann", "one"), ("ann", "two")))
+    assert here.tapes() == []
+    assert here.backend.free_cells == here.slot.shelf.free_cells == 300

@@ -22,7 +22,7 @@ SMALL = FakeScript(context=40, cells=56, sequences=3, chunk=8, poll_tokens=2, al
 SHAPES = (
     SMALL,
     evolve(SMALL, ubatch=4),
-    evolve(SMALL, cells=400, sequences=8),
+    evolve(SMALL, cells=400, sequences=8, piece=3),
     evolve(SMALL, cells=41, sequences=6),
     evolve(SMALL, cells=40, sequences=1),
     evolve(SMALL, stop="step"),
@@ -155,6 +155,7 @@ class SlotMachine(RuleBasedStateMachine):
         if not hasattr(self, "slot"):
             return
         self.slot.check()
+        self.backend.check()
         if self.backend.capabilities.fork == "cells":
             tapes = {tape.sequence: tape.ids.tolist() for tape in self.slot.shelf.tapes}
             for sequence in range(self.backend.sequences):

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import signal
 import sys
+from functools import partial
 
 from intentd.config import Config
 from intentd.door import Door
@@ -13,6 +14,7 @@ from intentd.plan.offers import OfferBook, Offering
 from intentd.plan.tools import catalogue
 from intentd.planner import Planner, template_name
 from intentd.shelf import TemplateShelf
+from intentd.sources.host import HostWatch, lack
 from intentd.speculator import Speculator
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ class App:
         self.door = Door(
             config.socket, self.offers, self.speculator, Intake(self._catalogue), self._title_of, self._problems
         )
+        self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -38,7 +41,8 @@ class App:
         await self.door.open()
         for problem in self._catalogue.problems:
             log.warning("%s", problem)
-        self._tasks = [asyncio.create_task(self.door.serve()), asyncio.create_task(self.speculator.run())]
+        pieces = (self.door.serve(), self.speculator.run(), self.speculator.watch.run(), self.host.run())
+        self._tasks = [asyncio.create_task(piece) for piece in pieces]
 
     async def stop(self) -> None:
         await self.door.close()
@@ -66,7 +70,12 @@ def serve(config: Config) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=config.log_level.upper(), format="intentd: %(levelname)s %(name)s: %(message)s"
     )
+    sys.setswitchinterval(SWITCH_S)
     return asyncio.run(_serve(App(config), config.socket))
+
+
+SWITCH_S = 0.0005
+"""A question must not wait long for the interpreter while a worker thread looks through a text."""
 
 
 async def _serve(app: App, endpoint: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 INTERRUPTED = 130
-_SETTINGS = ("socket", "modeld", "templates", "log_level")
+_SETTINGS = ("socket", "modeld", "templates", "tools", "log_level")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -23,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     if options.command == "run":
         return _run(options)
+    if options.command == "pipe":
+        return _pipe(options)
     from intentd.config import ConfigError
     from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 
@@ -49,6 +51,13 @@ def _run(options: argparse.Namespace) -> int:
     run(words, DoorReporter(options.socket))
 
 
+def _pipe(options: argparse.Namespace) -> int:
+    from intentd.sources.pipe import pipe
+    from intentd.sources.report import DoorReporter
+
+    return pipe(DoorReporter(options.socket))
+
+
 def _talk(options: argparse.Namespace) -> int:
     from intentd.config import load
 
@@ -57,11 +66,19 @@ def _talk(options: argparse.Namespace) -> int:
         from intentd.app import serve
 
         return serve(config)
-    from intentd.present.terminal import explain, show_status
+    from intentd.present import terminal
 
-    if options.command == "explain":
-        return explain(config, offer=options.offer, as_json=options.json, stats=options.stats)
-    return show_status(config, as_json=options.json)
+    match options.command:
+        case "explain" | "fix":
+            offer = options.named or options.offer
+            return terminal.ask(config, options.command, offer=offer, as_json=options.json, stats=options.stats)
+        case "offers":
+            return terminal.show_offers(config, as_json=options.json)
+        case "show":
+            return terminal.show_prompt(config, options.number, fix=options.fix, as_json=options.json)
+        case "pause" | "resume":
+            return terminal.pause(config, paused=options.command == "pause")
+    return terminal.show_status(config, as_json=options.json)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,15 +91,26 @@ def _parser() -> argparse.ArgumentParser:
     serve = _command(commands, "serve", "run the daemon until Ctrl-C", "intentd serve --log-level info")
     serve.add_argument("--modeld", metavar="ENDPOINT", help="where modeld serves (default: GUESSAHEAD_MODELD)")
     serve.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")
+    serve.add_argument("--tools", metavar="DIR", help="tools' patterns that add to the built-in ones or replace them")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     run = _command(commands, "run", "run a command and watch it; it behaves as without", "intentd run -- pytest -q")
     run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command with its arguments")
-    explain = _command(commands, "explain", "explain the last failure in this workspace", "intentd explain --stats")
-    explain.add_argument("--offer", metavar="ID", help="explain this one (see 'intentd status')")
-    explain.add_argument("--stats", "--verbose", action="store_true", help="say how warm it was, on stderr")
-    explain.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+    _command(commands, "pipe", "pass on what comes through a pipe, and watch it", "make |& intentd pipe")
+    for name, words in (("explain", "explain a failure in this workspace"), ("fix", "show a change that mends one")):
+        ask = _command(commands, name, words, f"intentd {name} --stats")
+        ask.add_argument("named", nargs="?", metavar="N", help="which one (see 'intentd offers'; default: the first)")
+        ask.add_argument("--offer", metavar="ID", help="the same by its id")
+        ask.add_argument("--stats", "--verbose", action="store_true", help="say how warm it was, on stderr")
+        ask.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+    offers = _command(commands, "offers", "list what can be asked in this workspace", "intentd offers --json")
+    show = _command(commands, "show", "print the exact prompt of an offer", "intentd show 2 --fix")
+    show.add_argument("number", nargs="?", metavar="N", help="which one (see 'intentd offers'; default: the first)")
+    show.add_argument("--fix", action="store_true", help="the prompt of 'intentd fix'")
+    _command(commands, "pause", "guess nothing until 'intentd resume'", "intentd pause")
+    _command(commands, "resume", "guess again", "intentd resume")
     status = _command(commands, "status", "say what the daemon does", "intentd status --json")
-    status.add_argument("--json", action="store_true", help="print JSON")
+    for command in (offers, show, status):
+        command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 

@@ -20,13 +20,15 @@ class ConfigError(Exception):
 class Config:
     """Settings of the daemon and its commands.
 
-    `socket` and `modeld` are endpoints; `guess` false starts paused; `templates` and `tools` are directories whose
+    `socket` and `modeld` are endpoints; `guess` false starts paused; above a load of `max_load` for each processor
+    nothing is guessed; `templates` and `tools` are directories whose
     files replace the built-in templates and tools' patterns of the same name, or add to them.
     """
 
     socket: str = field(factory=lambda: default_endpoint("intentd"))
     modeld: str = field(factory=lambda: default_endpoint("modeld"))
     guess: bool = True
+    max_load: float = 4.0
     templates: Path = field(factory=lambda: config_dir() / "templates")
     tools: Path = field(factory=lambda: config_dir() / "tools")
     log_level: str = "warning"
@@ -36,6 +38,7 @@ _VARIABLES = {
     "socket": "GUESSAHEAD_INTENTD",
     "modeld": "GUESSAHEAD_MODELD",
     "guess": "GUESSAHEAD_GUESS",
+    "max_load": "GUESSAHEAD_MAX_LOAD",
     "templates": "GUESSAHEAD_TEMPLATES",
     "tools": "GUESSAHEAD_TOOLS",
     "log_level": "GUESSAHEAD_LOG_LEVEL",
@@ -78,6 +81,8 @@ def _check(name: str, value: Any, origin: str) -> Any:
         if switch is None:
             raise ConfigError(f"{origin}: 'guess' is true or false, not {value!r}")
         return switch
+    if name == "max_load":
+        return _positive(value, origin)
     if not isinstance(value, str | Path) or not str(value):
         raise ConfigError(f"{origin}: {name!r} is a string, not {value!r}")
     if name == "log_level" and value not in _LEVELS:
@@ -85,3 +90,13 @@ def _check(name: str, value: Any, origin: str) -> Any:
     if name in ("socket", "modeld"):
         return value if "://" in str(value) else f"ipc://{Path(value).absolute()}"
     return Path(value).expanduser() if name in ("templates", "tools") else value
+
+
+def _positive(value: Any, origin: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if isinstance(value, bool) or not 0 < number < float("inf"):
+        raise ConfigError(f"{origin}: 'max_load' is a number above 0, not {value!r}")
+    return number

@@ -35,7 +35,10 @@ class CommandStarted:
 
 @frozen(kw_only=True)
 class CommandFinished:
-    """A wrapped command has ended, with an exit status or by a signal. `output` is the end of its `total` bytes."""
+    """A command has ended, with an exit status or by a signal; without either where nobody knows (`intentd pipe`).
+
+    `output` is the end of its `total` bytes.
+    """
 
     run: str
     exit: int | None
@@ -116,7 +119,7 @@ class DaemonStatus:
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
     `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`. Of each trigger: `asks`,
     `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it is
-    switched off). `problems` are lines about files of the user's that are not used.
+    switched off). `others` are the offers behind the first. `problems` are lines about unusable files of the user's.
     """
 
     state: str

@@ -5,7 +5,7 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from attrs import frozen
@@ -15,7 +15,7 @@ from intentd.plan.templates import Template
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
 from intentd.shelf import TemplateShelf
 from intentd.texts import Look, Texts, holds
-from intentd.workspace import Signature
+from intentd.workspace import OPT_OUT_FILE, Signature
 
 MAX_KEPT = 64
 MAX_ANCHORS = 512
@@ -58,10 +58,11 @@ class Planner:
             raise kept.result
         return kept.result
 
-    def files_of(self, offering: Offering) -> frozenset[str]:
-        """The files that the offer's turns depend on, as far as they were built."""
-        kept = [one for (id, _, _), one in self._kept.items() if id == offering.id]
-        return frozenset(path for one in kept for path in one.seen)
+    def files_of(self, offerings: Iterable[Offering]) -> frozenset[str]:
+        """The files that the offers' turns depend on, as far as they were built."""
+        ids = {offering.id for offering in offerings}
+        kept = [one for (id, _, _), one in self._kept.items() if id in ids]
+        return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
     async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
         loop = asyncio.get_running_loop()
@@ -75,6 +76,7 @@ class Planner:
         look = self._texts.look(offering.workspace)
         result: PlannedTurn | TurnError
         try:
+            look.note(str(look.workspace.root / OPT_OUT_FILE))
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
             self._check(offering, look)

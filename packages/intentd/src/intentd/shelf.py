@@ -25,6 +25,11 @@ class TemplateShelf:
         """One line for each template of the user's that is not used."""
         return tuple(self._problems.values())
 
+    @property
+    def files(self) -> frozenset[str]:
+        """Where the user's are or could be, of those that were asked for."""
+        return frozenset(str(self._directory / f"{name}.toml") for name in self._kept)
+
     def get(self, name: str) -> Template:
         """The template and nothing else: a bad file is a problem, not an error."""
         theirs = self._directory / f"{name}.toml"

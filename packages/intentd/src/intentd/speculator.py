@@ -19,6 +19,7 @@ from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError
 from intentd.planner import Planner
+from intentd.sources.files import FileWatch
 from modelwire.client import Client, OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.link import probe
@@ -30,6 +31,8 @@ CHECK_S = 1.0
 """How often modeld is asked whether it is still the same."""
 MAX_PREPARED = 3
 """So many offers are kept warm: modeld has room for a few guesses beside the sessions."""
+OTHERS = "others"
+"""The account of offers behind the first: a guess for the likeliest question must not pay for the others."""
 UNKNOWN_CONTEXT = 4096
 """What a prompt is shown for while no modeld has said how much it takes."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 5.0
@@ -58,9 +61,10 @@ class Speculator:
         self.ledger = Ledger()
         self.paused = False
         self.commands_running = 0
-        self.pressure: str | None = None
+        self._pressure: str | None = None
         self._planner = planner
         self._offers = offers
+        self.watch = FileWatch(self.poke)
         self._changed = asyncio.Event()
         self._connected = asyncio.Event()
         self._client: Client | None = None
@@ -103,6 +107,13 @@ class Speculator:
         """Something has changed that a decision may depend on."""
         self._changed.set()
 
+    def press(self, lack: str | None) -> None:
+        """What the machine lacks from now on; the guess in flight yields to that."""
+        self._pressure = lack
+        if lack and self._guess:
+            self._guess[1].cancel()
+        self.poke()
+
     # --- the connection ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -133,13 +144,19 @@ class Speculator:
         log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self._context)
 
     async def _keep(self, client: Client) -> None:
+        changed = True
         while True:
-            await self._consider(client)
-            if not await self._wait(CHECK_S):
+            off = self.ledger.switched_off(time.monotonic())
+            if changed:
+                await self._consider(client)
+            changed = await self._wait(CHECK_S)
+            if not changed:
                 await client.status()
+                changed = off != self.ledger.switched_off(time.monotonic())
                 if client.welcome.instance != self._instance:
                     await self._drop_guess()
                     await self._meet(client)
+                    changed = True
 
     async def _part(self) -> None:
         await self._drop_guess()
@@ -173,7 +190,7 @@ class Speculator:
             warm=frozenset(self._warm),
             failed=frozenset(self._failed),
             switched_off=self.ledger.switched_off(time.monotonic()),
-            pressure=self.pressure,
+            pressure=self._pressure,
         )
 
     async def _consider(self, client: Client) -> None:
@@ -184,13 +201,15 @@ class Speculator:
             turn = await self._plan(offering)
             if turn is None:
                 continue
-            plans[offering.id] = Candidate(turn.key, offering.failure.trigger)
+            account = OTHERS if plans else offering.failure.trigger
+            plans[offering.id] = Candidate(turn.key, account)
             self._plans = {**self._plans, **plans}
             decision = decide(self._situation(tuple(plans.values())))
             if not decided and isinstance(decision, Guess) and client is self._client:
                 decided = True
-                self._start(client, offering, turn)
+                self._start(client, offering, turn, account)
         self._plans = plans
+        self.watch.want(self._planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
 
     async def _plan(self, offering: Offering) -> PlannedTurn | None:
@@ -215,13 +234,13 @@ class Speculator:
             self._guess[1].cancel()  # its stream's end cancels it at modeld
             self._guess = None
 
-    def _start(self, client: Client, offering: Offering, turn: PlannedTurn) -> None:
+    def _start(self, client: Client, offering: Offering, turn: PlannedTurn, account: str) -> None:
         if self._guess:
             self._guess[1].cancel()
-        task = asyncio.get_running_loop().create_task(self._make_guess(client, offering, turn))
+        task = asyncio.get_running_loop().create_task(self._make_guess(client, offering, turn, account))
         self._guess = (turn.key, task)
 
-    async def _make_guess(self, client: Client, offering: Offering, turn: PlannedTurn) -> None:
+    async def _make_guess(self, client: Client, offering: Offering, turn: PlannedTurn, account: str) -> None:
         self.figures["guesses_sent"] += 1
         try:
             async with self._send(client, offering, turn, speculative=True) as stream:
@@ -229,7 +248,7 @@ class Speculator:
         except _FAULTS as fault:
             self._guess_failed(turn.key, fault)
         else:
-            self._guess_done(offering.failure.trigger, turn.key, done)
+            self._guess_done(account, turn.key, done)
         finally:
             if self._guess and self._guess[1] is asyncio.current_task():
                 self._guess = None
@@ -290,9 +309,9 @@ class Speculator:
         outcome = done.usage.outcome
         if outcome is not Outcome.NONE:
             self.figures[f"answers_{outcome}"] += 1
-            trigger = "fix" if intent == "fix" else offering.failure.trigger
             guess = self._warm.get(turn.key)
             settles = guess is not None and not guess.asked
+            trigger = guess.trigger if guess else "fix" if intent == "fix" else offering.failure.trigger
             self.ledger.asked(trigger, outcome, guessed=settles, now=time.monotonic())
             self._warm[turn.key] = _Warm(trigger, 0, 0.0, asked=True)
         log.info("answer %s: %s, %s", turn.key, done.reason, outcome)

@@ -59,15 +59,15 @@ class Look:
 
     def read(self, path: str) -> str | None:
         """The text of a file; None for one outside of the root, a refused, missing, huge or binary one."""
-        self._note(path)
+        self.note(path)
         place = self.workspace.place(path)
         for name in (Path(path), place or Path(path)):
             for _, file, _ in self.workspace.ignore_files(name):
-                self._note(str(file))
+                self.note(str(file))
         data = _read(place) if place else None
         return None if data is None or b"\0" in data else self.texts.fit(data)
 
-    def _note(self, path: str) -> None:
+    def note(self, path: str) -> None:
         """Before it is read: what is written meanwhile must show."""
         if path not in self.seen:
             seen = signature(path)

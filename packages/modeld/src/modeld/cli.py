@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -136,7 +137,7 @@ def _client(wanted: argparse.Namespace) -> Client:
 
 def _model_file(name: str) -> str:
     """The daemon has another working directory."""
-    path = Path(name).expanduser().absolute()
+    path = Path(os.path.normpath(Path(name).expanduser().absolute()))
     if not path.is_file():
         raise ConfigError(f"{path} is no file: give the path of a model")
     return str(path)

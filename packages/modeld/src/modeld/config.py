@@ -98,7 +98,7 @@ class Settings:
         return Path(self.record).expanduser().absolute() if self.record else None
 
     def model_path(self) -> str | None:
-        return str(Path(self.model).expanduser().absolute()) if self.model else None
+        return os.path.normpath(Path(self.model).expanduser().absolute()) if self.model else None
 
     def engine(self) -> EngineConfig:
         wanted = {option.name: getattr(self, option.name) for option in fields(Settings)}

@@ -1,9 +1,13 @@
 """Owns the in-memory twin of the engine process, for tests of what stands above it. It runs nothing by itself.
 
 Its tokens are the characters of the prompt. A test says step by step what the engine does, and what it does wrong.
+Beside it: the check that nothing blocks the front's event loop.
 """
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from attrs import define, evolve, field
@@ -33,6 +37,38 @@ MODEL = ModelDescription(
     chat=True,
     fim=False,
 )
+
+
+@contextmanager
+def unblocked(seconds: float = 0.5) -> Iterator[None]:
+    """Raises AssertionError at the end where something held the running event loop for so long at a stretch.
+
+    The bound is far above what a busy machine adds, and below every wait for an engine, a file or a socket that fails.
+    """
+    loop, log = asyncio.get_running_loop(), logging.getLogger("asyncio")
+    before, held = (loop.get_debug(), loop.slow_callback_duration), _Held()
+    log.addHandler(held)
+    loop.slow_callback_duration = seconds
+    loop.set_debug(True)
+    try:
+        yield
+    finally:
+        log.removeHandler(held)
+        loop.set_debug(before[0])
+        loop.slow_callback_duration = before[1]
+    assert not held.found, f"the event loop was blocked: {held.found}"
+
+
+class _Held(logging.Handler):
+    """Collects what asyncio's debug mode says of slow callbacks."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg).startswith("Executing"):
+            self.found.append(record.getMessage())
 
 
 def as_ids(text: str) -> bytes:

@@ -73,7 +73,7 @@ class Command:
 
     def reports(self) -> Iterator[tuple[str, str]]:
         """("junit" or "reportlog", absolute path) of the reports that the command was told to write."""
-        for word, after in zip(self.argv, (*self.argv[1:], ""), strict=True):
+        for word, after in zip(self.argv, (*self.argv[1:], ""), strict=False):
             option, equals, path = word.partition("=")
             path = path if equals else after
             kind = "junit" if option in _JUNIT else "reportlog" if option in _REPORTLOG else None

@@ -10,22 +10,22 @@ from typing import Any
 import attrs
 
 from intentd.config import Config
-from intentd.messages import INTENTD, Ask, DaemonStatus
+from intentd.messages import INTENTD, Ask, DaemonStatus, GetOffers, GetPrompt, Offers, Pause, ShownPrompt
 from modelwire.client import Connection
-from modelwire.messages import Done, GetStatus, Reason, Tokens
+from modelwire.messages import Acknowledged, Done, GetStatus, Reason, Tokens
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a model says must not move the cursor or set a title."""
 _NAMES = {cls: name for name, cls in INTENTD.kinds.items()}
 
 
-def explain(config: Config, *, offer: str | None, as_json: bool, stats: bool) -> int:
-    return asyncio.run(_explain(config, Ask(cwd=str(Path.cwd()), offer=offer), as_json, stats))
+def ask(config: Config, intent: str, *, offer: str | None, as_json: bool, stats: bool) -> int:
+    return asyncio.run(_ask(config, Ask(cwd=str(Path.cwd()), intent=intent, offer=offer), as_json, stats))
 
 
-async def _explain(config: Config, ask: Ask, as_json: bool, stats: bool) -> int:
+async def _ask(config: Config, question: Ask, as_json: bool, stats: bool) -> int:
     show = _show_json if as_json else _Text()
-    async with Connection(config.socket, INTENTD, name="explain") as door, door.start(ask) as replies:
+    async with Connection(config.socket, INTENTD, name="ask") as door, door.start(question) as replies:
         async for reply in replies:
             show(reply)
     if stats and isinstance(reply, Done):
@@ -60,16 +60,47 @@ def _stats(done: Done) -> str:
     )
 
 
+def show_offers(config: Config, *, as_json: bool) -> int:
+    answer: Offers = _question(config, GetOffers(cwd=str(Path.cwd())))
+    if as_json:
+        print(json.dumps(attrs.asdict(answer)))
+    for offer in () if as_json else answer.offers:
+        print(_UNSAFE.sub("", f"{offer.number:>3} {'warm' if offer.warm else '    '} {offer.title}"))
+    if not answer.offers and not as_json:
+        print("nothing has failed here", file=sys.stderr)
+    return 0
+
+
+def show_prompt(config: Config, offer: str | None, *, fix: bool, as_json: bool) -> int:
+    """The prompt as it is: in JSON byte for byte, as text without what would move the cursor."""
+    question = GetPrompt(cwd=str(Path.cwd()), intent="fix" if fix else "explain", offer=offer)
+    answer: ShownPrompt = _question(config, question)
+    if as_json:
+        print(json.dumps(attrs.asdict(answer)))
+        return 0
+    print("\n\n".join(_UNSAFE.sub("", f"--- {role}\n{content}") for role, content in answer.messages))
+    return 0
+
+
+def pause(config: Config, *, paused: bool) -> int:
+    answer: Acknowledged = _question(config, Pause(paused=paused))
+    words = "paused" if paused else "guessing"
+    print(f"intentd is {words}" if answer.found else f"intentd was {words} already")
+    return 0
+
+
 def show_status(config: Config, *, as_json: bool) -> int:
-    status: DaemonStatus = asyncio.run(_ask_status(config))
+    status: DaemonStatus = _question(config, GetStatus())
     print(json.dumps(attrs.asdict(status)) if as_json else "\n".join(_status_lines(status)))
     return 0
 
 
-async def _ask_status(config: Config) -> DaemonStatus:
-    async with Connection(config.socket, INTENTD, name="status") as door:
-        answer: DaemonStatus = await door.ask(GetStatus())
-        return answer
+def _question(config: Config, question: object) -> Any:
+    async def answer() -> Any:
+        async with Connection(config.socket, INTENTD, name="intentd") as door:
+            return await door.ask(question)
+
+    return asyncio.run(answer())
 
 
 def _status_lines(status: DaemonStatus) -> list[str]:
@@ -78,6 +109,10 @@ def _status_lines(status: DaemonStatus) -> list[str]:
         f"modeld   {status.modeld} {'answers' if status.modeld_reachable else 'does not answer'}",
     ]
     for offer in status.offers:
-        lines.append(f"offer    {offer.id} {offer.title} in {offer.workspace}{' (warm)' if offer.warm else ''}")
+        lines.append(f"offer    {offer.number} {offer.title} in {offer.workspace}{' (warm)' if offer.warm else ''}")
+    lines += [f"problem  {problem}" for problem in status.problems]
+    for trigger, account in sorted(status.triggers.items()):
+        said = ", ".join(f"{name} {value:g}" for name, value in account.items() if name != "off")
+        lines.append(f"trigger  {trigger}{' (switched off)' if account['off'] else ''}: {said}")
     lines += [f"{name.replace('_', ' ')}: {value}" for name, value in sorted(status.figures.items())]
-    return lines
+    return [_UNSAFE.sub("", line) for line in lines]

@@ -19,6 +19,8 @@ from intentd.sources.tail import Tail
 
 DELIVERY_MS = 100
 """So long a finished command may wait for its report to arrive; after that the report goes on alone."""
+UNKNOWN_STATUS = -1
+"""For `finished`, where nobody knows how the command ended."""
 _ALONE_S = 3.0
 _CONNECT_S = 2.0
 _MOST_FDS = 1 << 20
@@ -88,11 +90,11 @@ async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: soc
         if len(data) < _END.size:
             return  # the wrapper was killed; the daemon sees that we leave
         status, total = _END.unpack(data)
-        code = os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(status) if status != UNKNOWN_STATUS else None
         finished = CommandFinished(
             run=run,
-            exit=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
+            exit=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
             output=tail.read(total),
             total=total,
         )

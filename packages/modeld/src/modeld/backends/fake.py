@@ -8,6 +8,7 @@ inside a chunk, takes time and fails as its script says.
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 
 import numpy as np
@@ -249,7 +250,7 @@ class FakeBackend:
         fault, self._planned = self._planned or self._script.faults.get(self._extends), None
         match fault:
             case Fault.FAIL:
-                self._cells.spoil(sequence)
+                self._spoil(sequence)
                 raise BackendError("this fake was told to fail")
             case Fault.CELLS:
                 raise OutOfCells("this fake was told to be full")
@@ -260,6 +261,14 @@ class FakeBackend:
             case Fault.HANG:
                 while True:
                     self._sleep(3600)
+
+    def _spoil(self, sequence: int) -> None:
+        """What a failed library may do at worst: the last token of the sequence is another one now, or is missing."""
+        if length := self._cells.length(sequence):
+            self._cache.forget(sequence, length - 1)
+            with suppress(OutOfCells):
+                self._cache.make_room(1)
+                self._write(sequence, length - 1, np.array([0], np.int32))
 
     def _wait(self, milliseconds: float) -> None:
         if milliseconds > 0:

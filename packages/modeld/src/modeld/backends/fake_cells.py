@@ -64,10 +64,6 @@ class FakeCells:
         pairs = np.frombuffer(state, "<i4").reshape(-1, 2)
         self._put(sequence, pairs[:, 0], pairs[:, 1])
 
-    def spoil(self, sequence: int) -> None:
-        """What a failed library may do at worst: the last token of the sequence is another one now."""
-        self._tokens[self._members[sequence] & (self._positions == self.length(sequence) - 1)] = 0
-
     def _used(self) -> NDArray[np.bool_]:
         used: NDArray[np.bool_] = np.logical_or.reduce(self._members, axis=0)
         return used

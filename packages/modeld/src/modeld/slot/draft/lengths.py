@@ -13,11 +13,12 @@ BUCKETS = (0, 1, 2, 3, 4, 5, 8, 16, 32)
 """Match lengths that are told apart, by the least of each group."""
 PRIOR = (
     (0.02, 0.20, 0.42, 0.55, 0.68, 0.75, 0.87, 0.95, 0.997),  # far
-    (0.05, 0.28, 0.49, 0.63, 0.72, 0.78, 0.90, 0.96, 0.997),  # around
-    (0.05, 0.42, 0.71, 0.86, 0.91, 0.93, 0.96, 0.98, 0.997),  # near
-    (0.05, 0.50, 0.87, 0.90, 0.94, 0.95, 0.96, 0.98, 0.997),  # beside
+    (0.05, 0.30, 0.55, 0.65, 0.78, 0.82, 0.91, 0.97, 0.997),  # around
+    (0.05, 0.50, 0.77, 0.80, 0.93, 0.93, 0.96, 0.99, 0.997),  # near
+    (0.05, 0.70, 0.90, 0.91, 0.96, 0.95, 0.97, 0.97, 0.997),  # beside
 )
-"""Chance that the next token is right, by kind of place and match length; measured on edits of Python files."""
+"""Chance that the next token is right, by kind of place and match length; measured on edits of Python files, and set
+lower for far places, since new text has those too."""
 PRIOR_WEIGHT = 20.0
 MEMORY = 800.0
 """Observations after which old ones count half."""

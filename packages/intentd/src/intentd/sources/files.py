@@ -1,0 +1,72 @@
+"""Owns watching files: the directories of those that matter, not the trees they are in. It reads none of them.
+
+Ignored files are never among those that matter, so a build or an installation beside them wakes nobody.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from watchfiles import Change, awatch
+
+log = logging.getLogger(__name__)
+
+MAX_DIRECTORIES = 64
+LOOK_S = 2.0
+"""So often somebody looks anyway: a watch starts late, and some file systems tell nothing."""
+_STEP_MS, _DEBOUNCE_MS = 20, 200
+
+
+class FileWatch:
+    """Calls `changed` when one of the files that are `want`ed may have changed."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._files = frozenset[str]()
+        self._directories = frozenset[str]()
+        self._restart = asyncio.Event()
+
+    def want(self, files: frozenset[str]) -> None:
+        """Watches these files from now on, and no others; they need not be there."""
+        self._files = files
+        directories = frozenset(sorted({str(Path(file).parent) for file in files})[:MAX_DIRECTORIES])
+        if directories != self._directories:
+            self._directories = directories
+            self._restart.set()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._restart.clear()
+            there = self._there()
+            if not there:
+                await self._restart.wait()
+                continue
+            try:
+                await self._watch(there)
+            except (OSError, RuntimeError) as fault:  # the system's number of watches is bounded, too
+                log.warning("files cannot be watched: %s; they are looked at every %.0f s", fault, LOOK_S)
+                self._changed()
+                await asyncio.sleep(LOOK_S)
+
+    def _there(self) -> list[str]:
+        return [name for name in self._directories if Path(name).is_dir()]
+
+    async def _watch(self, directories: list[str]) -> None:
+        watching = awatch(
+            *directories,
+            watch_filter=self._matters,
+            recursive=False,
+            debounce=_DEBOUNCE_MS,
+            step=_STEP_MS,
+            rust_timeout=int(LOOK_S * 1000),
+            yield_on_timeout=True,
+            stop_event=self._restart,
+            ignore_permission_denied=True,
+        )
+        async for _ in watching:
+            self._changed()
+
+    def _matters(self, _: Change, path: str) -> bool:
+        return path in self._files

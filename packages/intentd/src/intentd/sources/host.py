@@ -1,0 +1,73 @@
+"""Owns looking at the machine: what of memory, processor, battery or cool it lacks, in words. It decides nothing.
+
+Looking can take milliseconds, so `HostWatch` does it in a worker thread, and tells of changes alone.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+EVERY_S = 5.0
+LEAST_MEMORY, LEAST_MEMORY_SHARE = 512 * 1024 * 1024, 0.05
+LEAST_BATTERY_PERCENT = 25
+HOT_CELSIUS = 95.0
+"""For a sensor that does not say itself what is too hot."""
+
+
+def lack(max_load: float, host: Any = psutil) -> str | None:
+    """Why the machine should be left alone; None where it can spare something. `max_load` is for each processor."""
+    return _memory(host) or _load(host, max_load) or _battery(host) or _heat(host)
+
+
+def _memory(host: Any) -> str | None:
+    memory = host.virtual_memory()
+    if memory.available < min(LEAST_MEMORY, memory.total * LEAST_MEMORY_SHARE):
+        return f"memory is short: {memory.available // 2**20} MiB are left"
+    return None
+
+
+def _load(host: Any, max_load: float) -> str | None:
+    load = host.getloadavg()[0] / (host.cpu_count() or 1)
+    return f"the machine is busy: a load of {load:.1f} for each processor" if load > max_load else None
+
+
+def _battery(host: Any) -> str | None:
+    battery = getattr(host, "sensors_battery", lambda: None)()
+    if battery is None or battery.power_plugged is not False or battery.percent >= LEAST_BATTERY_PERCENT:
+        return None
+    return f"the battery is low: {battery.percent:.0f} %"
+
+
+def _heat(host: Any) -> str | None:
+    sensors: dict[str, Any] = getattr(host, "sensors_temperatures", dict)()
+    for name, readings in sensors.items():
+        for reading in readings:
+            limit = reading.high if reading.high and reading.high > 40 else HOT_CELSIUS
+            if reading.current >= limit:
+                return f"the machine is hot: {name} at {reading.current:.0f} °C"
+    return None
+
+
+class HostWatch:
+    """Tells `changed` what the machine lacks, at the start and whenever that changes."""
+
+    def __init__(self, look: Callable[[], str | None], changed: Callable[[str | None], None]) -> None:
+        self._look = look
+        self._changed = changed
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        told: str | None = None
+        while True:
+            seen = await asyncio.to_thread(self._look)
+            if _kind(seen) != _kind(told):
+                self._changed(seen)
+            told = seen
+            await asyncio.sleep(EVERY_S)
+
+
+def _kind(words: str | None) -> str | None:
+    """Without the figure, which changes all the time."""
+    return words and words.partition(":")[0]

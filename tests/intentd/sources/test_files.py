@@ -1,0 +1,76 @@
+"""Files are watched while somebody wants them, and only those."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from watchfiles import Change
+
+from intentd.sources import files
+from intentd.sources.files import MAX_DIRECTORIES, FileWatch
+from modelwire.testing import PATIENCE_S
+
+
+class Heard:
+    """A running watch, and how often it has called."""
+
+    def __init__(self) -> None:
+        self.watch = FileWatch(self._changed)
+        self.calls = 0
+        self._called = asyncio.Event()
+
+    def _changed(self) -> None:
+        self.calls += 1
+        self._called.set()
+
+    async def again(self) -> None:
+        self._called.clear()
+        async with asyncio.timeout(PATIENCE_S):
+            await self._called.wait()
+
+
+@pytest.fixture
+async def heard() -> AsyncIterator[Heard]:
+    heard = Heard()
+    task = asyncio.create_task(heard.watch.run())
+    yield heard
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_change_is_told(heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LOOK_S", 10 * PATIENCE_S)
+    heard.watch.want(frozenset({str(tmp_path / "a.py")}))
+    hearing = asyncio.create_task(heard.again())
+    while not hearing.done():  # the watch starts a moment later
+        (tmp_path / "a.py").write_text("x")
+        await asyncio.wait([hearing], timeout=0.05)
+    await hearing
+
+
+def test_others_do_not_matter(tmp_path: Path) -> None:
+    watch = FileWatch(lambda: None)
+    watch.want(frozenset({str(tmp_path / "a.py")}))
+    assert watch._matters(Change.modified, str(tmp_path / "a.py"))
+    assert not watch._matters(Change.modified, str(tmp_path / "b.py"))
+
+
+def test_the_number_of_directories_is_bounded() -> None:
+    watch = FileWatch(lambda: None)
+    watch.want(frozenset(f"/d{number}/a.py" for number in range(500)))
+    assert len(watch._directories) == MAX_DIRECTORIES
+
+
+async def test_where_nothing_can_be_watched_it_is_looked_at_all_the_same(
+    heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(files, "awatch", refuse)
+    monkeypatch.setattr(files, "LOOK_S", 0.01)
+    heard.watch.want(frozenset({str(tmp_path / "a.py")}))
+    await heard.again()
+    await heard.again()
+    assert "files cannot be watched: no space left" in caplog.text

@@ -1,0 +1,83 @@
+"""What the machine lacks, from what it says of itself."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from intentd.sources import host
+from intentd.sources.host import HostWatch, lack
+from modelwire.testing import PATIENCE_S
+
+GIB = 2**30
+
+
+def machine(**change: Any) -> SimpleNamespace:
+    fine: dict[str, Any] = {
+        "virtual_memory": lambda: SimpleNamespace(total=16 * GIB, available=8 * GIB),
+        "getloadavg": lambda: (3.0, 0.0, 0.0),
+        "cpu_count": lambda: 4,
+        "sensors_battery": lambda: SimpleNamespace(percent=80, power_plugged=False),
+        "sensors_temperatures": lambda: {"coretemp": [SimpleNamespace(current=60.0, high=90.0)]},
+    }
+    return SimpleNamespace(**{**fine, **change})
+
+
+def test_a_machine_that_is_fine_lacks_nothing() -> None:
+    assert lack(4.0, machine()) is None
+
+
+def test_this_machine_can_be_looked_at() -> None:
+    assert lack(1e9) is None or isinstance(lack(1e9), str)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"virtual_memory": lambda: SimpleNamespace(total=16 * GIB, available=GIB // 8)}, "memory is short: 128 MiB"),
+        ({"getloadavg": lambda: (20.0, 0, 0)}, "busy: a load of 5.0"),
+        ({"sensors_battery": lambda: SimpleNamespace(percent=9, power_plugged=False)}, "battery is low: 9 %"),
+        (
+            {"sensors_temperatures": lambda: {"cpu": [SimpleNamespace(current=99.0, high=None)]}},
+            "hot: cpu at 99 °C",
+        ),
+    ],
+)
+def test_each_lack_is_said(change: dict[str, Any], word: str) -> None:
+    assert word in (lack(4.0, machine(**change)) or "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sensors_battery": lambda: None},
+        {"sensors_battery": lambda: SimpleNamespace(percent=9, power_plugged=True)},
+        {"sensors_temperatures": dict},
+        {"sensors_temperatures": lambda: {"odd": [SimpleNamespace(current=30.0, high=0.0)]}},
+    ],
+)
+def test_no_battery_no_sensor_or_a_plug_are_fine(change: dict[str, Any]) -> None:
+    assert lack(4.0, machine(**change)) is None
+
+
+async def test_only_changes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "EVERY_S", 0.0)
+    seen = iter([None, "hot: 1", "hot: 2", "low: 1", None])
+    told = list[str | None]()
+    over = asyncio.Event()
+
+    def look() -> str | None:
+        return next(seen, None)
+
+    def changed(words: str | None) -> None:
+        told.append(words)
+        if words is None:
+            over.set()
+
+    watching = asyncio.create_task(HostWatch(look, changed).run())
+    async with asyncio.timeout(PATIENCE_S):
+        await over.wait()
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert told == ["hot: 1", "low: 1", None]

@@ -1,0 +1,35 @@
+"""Templates of the user's: used where they are good, reported where they are not."""
+
+from pathlib import Path
+
+from intentd.shelf import TemplateShelf
+
+GOOD = 'title = "t"\nsystem = "mine"\nuser = "$source"\n[budget]\ncharacters = 1000\n'
+
+
+def test_a_template_of_the_users_replaces_the_built_in_one_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    shelf = TemplateShelf(tmp_path)
+    built_in = shelf.get("test_failed")
+    assert shelf.get("test_failed") is built_in
+    (tmp_path / "test_failed.toml").write_text(GOOD)
+    assert shelf.get("test_failed").system.template == "mine" != built_in.system.template
+    assert shelf.get("fix").system.template != "mine"
+    (tmp_path / "test_failed.toml").unlink()
+    assert shelf.get("test_failed").user.template == built_in.user.template
+
+
+def test_a_bad_template_is_reported_with_its_line_and_the_built_in_one_is_used(tmp_path: Path) -> None:
+    shelf = TemplateShelf(tmp_path)
+    built_in = shelf.get("fix")
+    file = tmp_path / "fix.toml"
+    file.write_text(GOOD.replace("$source", "$sauce"))
+    assert shelf.get("fix").user.template == built_in.user.template
+    (problem,) = shelf.problems
+    assert problem.startswith(f"{file}:3: 'user' has no $sauce; it has ")
+    assert problem.endswith("; the built-in template is used")
+    file.write_bytes(b"\xff" * 10)
+    shelf.get("fix")
+    assert "cannot be read" in shelf.problems[0]
+    file.write_text(GOOD + "#")
+    assert shelf.get("fix").system.template == "mine"
+    assert shelf.problems == ()

@@ -1,0 +1,247 @@
+"""Any sequence of requests, stops, faults and closings: every answer is that of a slot that has served nothing else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from modeld.backends.base import Ids
+from modeld.backends.fake import FakeBackend, FakeScript, Fault
+from modeld.backends.flag import LocalFlag
+from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run
+from modeld.slot import Slot, SlotSettings
+from modeld.slot.tape import Owner, TapeKind
+from modelwire.messages import DecodeConfig, Reason, Text
+
+CLIENTS, SESSIONS = ("ann", "bob"), ("one", "two")
+SMALL = FakeScript(context=40, cells=56, sequences=3, chunk=8, poll_tokens=2, alphabet="abé", end_one_in=9)
+SHAPES = (evolve(SMALL, in_order=False),)
+CONFIGS = st.builds(
+    DecodeConfig,
+    max_tokens=st.sampled_from((0, 1, 2, 5, 7, 9)),
+    temperature=st.sampled_from((0.0, 0.0, 1.5)),
+    seed=st.integers(0, 3),
+    repeat_penalty=st.sampled_from((1.0, 1.3)),
+    stop=st.sampled_from(((), (), ("ab",), ("éa", "bb"))),
+)
+FAULTS = st.sampled_from((*[None] * 12, Fault.FAIL, Fault.CELLS))
+STOPS = st.sampled_from((*[None] * 8, 0, 1, 3, 6, 10, 15))
+CLOSED = st.sampled_from((*[()] * 6, (("ann", "one"),), (("bob", "two"), ("ann", "two"))))
+
+
+class Recalling:
+    """Drafts what a run of its own would say, wrong where `wrong` says so."""
+
+    def __init__(self) -> None:
+        self.says: Sequence[int] = ()
+        self.prompt = 0
+        self.wrong: Sequence[bool] = ()
+
+    def propose(self, history: Ids, limit: int) -> Sequence[int]:
+        known = self.says[len(history) - self.prompt :][:limit]
+        wrong = [*self.wrong, *[False] * len(known)]
+        return [token ^ 1 if spoil else token for token, spoil in zip(known, wrong, strict=False)]
+
+
+def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling) -> tuple[Slot, FakeBackend]:
+    backend = FakeBackend(script, flag)
+    ticks = iter(range(10**9))
+    slot = Slot(
+        backend,
+        stop=flag,
+        clock=lambda: next(ticks) / 100,
+        settings=SlotSettings(chunk_floor=4, guess_chunk_ms=50),
+        drafter=lambda config: drafter,
+    )
+    return slot, backend
+
+
+def _run(slot: Slot, request: Run) -> list[FromEngine]:
+    messages: list[FromEngine] = []
+    slot.run(request, messages.append)
+    ends = [message for message in messages if isinstance(message, Ended | Failed)]
+    assert ends == messages[-1:], "exactly one end, and nothing after it"
+    return messages
+
+
+def _said(messages: Sequence[FromEngine]) -> tuple[str, list[int]]:
+    generated = [message for message in messages if isinstance(message, Generated)]
+    return "".join(m.text for m in generated), [token for m in generated for token in m.ids]
+
+
+class SlotMachine(RuleBasedStateMachine):
+    prompts = Bundle("prompts")
+
+    @initialize(shape=st.sampled_from(SHAPES), target=prompts)
+    def start(self, shape: FakeScript) -> tuple[int, ...]:
+        self.script = shape
+        self.flag = LocalFlag()
+        self.drafter = Recalling()
+        self.slot, self.backend = _slot(evolve(shape), self.flag, self.drafter)
+        self.total = self.backend.free_cells
+        return (97,)
+
+    @rule(
+        target=prompts,
+        stem=prompts,
+        share=st.sampled_from((1.0, 1.0, 0.8, 0.3)),
+        more=st.lists(st.sampled_from((97, 98)), max_size=14),
+    )
+    def write(self, stem: tuple[int, ...], share: float, more: list[int]) -> tuple[int, ...]:
+        """A prompt that shares a beginning with another one."""
+        return (*stem[: int(len(stem) * share)], *more)[:42] or (97,)
+
+    @rule(
+        target=prompts,
+        prompt=prompts,
+        client=st.sampled_from(CLIENTS),
+        session=st.sampled_from(SESSIONS),
+        config=st.sampled_from((None, 1, 1, 1)).flatmap(lambda some: CONFIGS if some else st.none()),
+        suffix=st.sampled_from(("", "", "a", "bthé", "ababab")),
+        stop_after=STOPS,
+        fault=FAULTS,
+        closed=CLOSED,
+        wrong=st.sampled_from(((), (True,), (False, True), (False, False, True))),
+        drafts=st.sampled_from((True, True, False)),
+    )
+    def ask(self, prompt: tuple[int, ...], wrong: Sequence[bool], drafts: bool, **how: Any) -> Any:
+        """A real request (S4, S6, D1)."""
+        request = self._request(prompt, guess=False, **how)
+        expected = self._alone(request)
+        self.drafter.says = _said(expected)[1] if drafts else ()
+        self.drafter.prompt, self.drafter.wrong = self._length(request), wrong
+        messages = self._served(request, **how)
+        self._compare(messages, expected, disturbed=how["fault"] is not None)
+        said = (*np.frombuffer(request.base, "<i4").tolist(), *_said(messages)[1])
+        return said if len(said) <= 42 else multiple()
+
+    @rule(
+        prompt=prompts,
+        client=st.sampled_from(CLIENTS),
+        session=st.sampled_from(SESSIONS),
+        suffix=st.sampled_from(("", "a", "bthé", "ababab")),
+        stop_after=STOPS,
+        fault=FAULTS,
+        closed=CLOSED,
+    )
+    def guess(self, prompt: tuple[int, ...], **how: Any) -> None:
+        """S5, S7, S12: real tapes stay as they are, and what a stopped guess has finished stays."""
+        before = self._real_tapes(how["closed"])
+        request = self._request(prompt, guess=True, config=DecodeConfig(), **how)
+        messages = self._served(request, **how)
+        assert self._real_tapes(()) == before
+        end = messages[-1]
+        if isinstance(end, Ended):
+            assert end.reason in (Reason.PREFILLED, Reason.PREEMPTED, Reason.CONTEXT)
+            assert not _said(messages)[1]
+
+    @invariant()
+    def the_slot_knows_what_is_resident(self) -> None:
+        if not hasattr(self, "slot"):
+            return
+        self.slot.check()
+        self.backend.check()
+        if self.backend.capabilities.fork == "cells":
+            tapes = {tape.sequence: tape.ids.tolist() for tape in self.slot.shelf.tapes}
+            for sequence in range(self.backend.sequences):
+                assert list(self.backend.resident(sequence)) == tapes.get(sequence, [])
+            assert self.backend.free_cells == self.slot.shelf.free_cells
+
+    def teardown(self) -> None:
+        """Everything closed, every cell is free again."""
+        if not hasattr(self, "slot"):
+            return
+        everyone = tuple((client, session) for client in CLIENTS for session in SESSIONS)
+        _run(self.slot, Run(client="none", session="none", guess=False, closed=everyone))
+        self.slot.check()
+        assert self.slot.figures().tapes == self.slot.figures().cells_used == 0
+        assert self.backend.free_cells == self.total
+
+    # --- how ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _request(
+        prompt: tuple[int, ...],
+        *,
+        guess: bool,
+        client: str,
+        session: str,
+        suffix: str,
+        config: DecodeConfig | None,
+        **_: Any,
+    ) -> Run:
+        parts = (Text(text=suffix),) if suffix else ()
+        base = np.array(prompt, "<i4").tobytes()
+        return Run(client=client, session=session, guess=guess, base=base, prompt=parts, decode=config)
+
+    def _served(
+        self,
+        request: Run,
+        stop_after: int | None,
+        fault: Fault | None,
+        closed: tuple[tuple[str, str], ...],
+        **_: Any,
+    ) -> list[FromEngine]:
+        if fault is not None:
+            self.backend.plan(fault)
+        self.flag.clear()
+        self.flag.after = stop_after
+        messages = _run(self.slot, evolve(request, closed=closed))
+        self.flag.clear()
+        self.backend.plan(None)
+        self._assert_resident(messages)
+        return messages
+
+    def _assert_resident(self, messages: Sequence[FromEngine]) -> None:
+        """What an operation says to be resident is on a tape: S5 where it was stopped."""
+        end = messages[-1]
+        if isinstance(end, Ended) and end.length:
+            ids = (self._ids(messages) + _said(messages)[1])[: end.length]
+            assert len(ids) == end.length
+            assert any(tape.ids[: end.length].tolist() == ids for tape in self.slot.shelf.tapes)
+
+    def _alone(self, request: Run) -> list[FromEngine]:
+        slot, _ = _slot(evolve(self.script, refuse_trim=False, refuse_fork=False), LocalFlag(), Recalling())
+        return _run(slot, request)
+
+    def _compare(self, messages: Sequence[FromEngine], expected: Sequence[FromEngine], disturbed: bool) -> None:
+        end, right = messages[-1], expected[-1]
+        text, ids = _said(messages)
+        right_text, right_ids = _said(expected)
+        assert right_ids[: len(ids)] == ids
+        assert right_text.startswith(text)
+        if not isinstance(end, Ended):
+            assert disturbed or end == right
+            return
+        assert isinstance(right, Ended)
+        if end.reason is Reason.PREEMPTED or disturbed:
+            return
+        assert (end.reason, text, ids) == (right.reason, right_text, right_ids)
+        assert end.usage.reused + end.usage.prefilled == end.usage.prompt == right.usage.prompt
+        assert end.usage.guessed <= end.usage.reused
+
+    def _real_tapes(self, but: Sequence[tuple[str, str]]) -> dict[Owner, list[int]]:
+        closed = {Owner(*names) for names in but}
+        real = [tape for tape in self.slot.shelf.tapes if tape.kind is TapeKind.REAL]
+        return {tape.owner: tape.ids.tolist() for tape in real if tape.owner not in closed}
+
+    @staticmethod
+    def _ids(messages: Sequence[FromEngine]) -> list[int]:
+        begun = messages[0]
+        assert isinstance(begun, Begun)
+        return [int(token) for token in np.frombuffer(begun.ids, "<i4")]
+
+    def _length(self, request: Run) -> int:
+        encoded = self.slot.encode(Encode(prompt=request.prompt))
+        assert isinstance(encoded, Encoded)
+        return len(request.base) // 4 + len(encoded.ids)
+
+
+SlotMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestSlotMachine = SlotMachine.TestCase
