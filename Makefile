@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire serve clean
+.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal serve clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ fmt: setup ## format, and repair what the linter can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: bench-ttft bench-preempt bench-switch bench-wire ## everything that is measured, into build/bench/
+bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal ## everything that is measured, into build/bench/
 
 bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 10 minutes)
 	@$(BIN)/python -m bench.ttft
@@ -47,6 +47,9 @@ bench-switch: setup-bench ## two clients that ask in turns, beside a llama-serve
 
 bench-wire: setup ## what client, front and engine boundary add, on the fake backend (under a minute)
 	@$(BIN)/python -m bench.wire
+
+bench-terminal: setup ## a scripted day in the terminal, both daemons and the packaged model (about 10 minutes)
+	@$(BIN)/python -m bench.terminal
 
 serve: setup ## serve the packaged model in this terminal (Ctrl-C ends it)
 	@$(BIN)/modeld serve

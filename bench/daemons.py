@@ -1,6 +1,7 @@
 """Owns the processes that a measurement starts: private sockets, logs, and their end. It measures nothing."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,12 @@ class Daemon:
 
 @contextmanager
 def private_runtime() -> Iterator[Path]:
-    """A fresh directory for sockets, and the environment that leads this process and its children there."""
+    """A fresh directory for sockets, and the environment that leads this process and its children there.
+
+    From here on SIGTERM ends this process in good order, so that what it started ends too.
+    """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     inherited = {name: os.environ.pop(name, None) for name in ("GUESSAHEAD_MODELD", "GUESSAHEAD_INTENTD")}
     inherited["GUESSAHEAD_RUNTIME_DIR"] = os.environ.get("GUESSAHEAD_RUNTIME_DIR")
     with tempfile.TemporaryDirectory(prefix="guessahead-") as folder:

@@ -1,11 +1,13 @@
 """The daemon from its door to a scripted modeld: what is guessed, what is asked, and what happens when things break."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
-from intentd import speculator
+from intentd import speculator, texts
+from intentd.intake import Intake
 from intentd.messages import (
     Ask,
     CommandFinished,
@@ -17,6 +19,7 @@ from intentd.messages import (
     Pause,
     ShownPrompt,
 )
+from intentd.plan.privacy import Scrubbed
 from intentd.workspace import OPT_OUT_FILE
 from modelwire.errors import WireError
 from modelwire.messages import Cancel, ChatMessage, Done, Error, Outcome, Reason, Tokens, Turn
@@ -285,6 +288,26 @@ async def test_no_secret_of_a_file_or_of_what_was_printed_reaches_modeld(house: 
     assert "tests/test_prices.py:\n```" not in sent  # git ignores it; what pytest itself has printed may show
 
 
+async def test_a_text_that_is_slow_to_look_through_keeps_nobody_waiting(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slow(text: str) -> Scrubbed:
+        looking.set()
+        go_on.wait(PATIENCE_S)
+        return Scrubbed(text)
+
+    monkeypatch.setattr(texts, "scrub", slow)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda _: looking.is_set())
+        assert not warm(await house.status(door))
+        assert not turns(house, speculative=True)
+        go_on.set()
+        await house.until(door, warm)
+
+
 async def test_the_prompt_that_is_shown_is_the_prompt_that_is_sent(house: House) -> None:
     """S10"""
     async with house.connect() as door:
@@ -404,6 +427,28 @@ async def test_guesses_that_nobody_asks_for_are_counted_and_end(house: House) ->
         assert account["wasted"] == account["prefilled"] > 0
         assert (await ask(house, door))[1].reason is Reason.END
         house.app.speculator.ledger.check()
+
+
+async def test_a_question_right_behind_a_command_is_about_that_command(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, go_on = threading.Event(), threading.Event()
+    failures = Intake.failures
+
+    def slow(*values: Any, **options: Any) -> Any:
+        reading.set()
+        go_on.wait(PATIENCE_S)
+        return failures(*values, **options)
+
+    monkeypatch.setattr(Intake, "failures", slow)
+    async with house.connect() as door:
+        command = asyncio.create_task(house.command(door, "plain"))
+        await house.until(door, lambda _: reading.is_set())
+        question = asyncio.create_task(ask(house, door))
+        assert not (await house.status(door)).offers
+        go_on.set()
+        assert (await question)[0] == "Hello, world"
+        await command
 
 
 async def test_an_end_without_a_start_is_refused(house: House) -> None:

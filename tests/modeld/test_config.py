@@ -68,9 +68,8 @@ def test_the_socket_is_where_it_was_said_or_in_the_runtime_directory(
 
 def test_paths_do_not_depend_on_who_works_where_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = load(
-        {"record": "events", "model": "x/../m.gguf", "unload_after": "60"}, environment={}, file=tmp_path / "none"
-    )
+    flags = {"record": "events", "model": "x/../m.gguf", "unload_after": "60"}
+    settings = load(flags, environment={}, file=tmp_path / "none")
     assert settings.record_path() == tmp_path / "events"
     assert settings.model_path() == str(tmp_path / "m.gguf")
     assert settings.unload_after == 60

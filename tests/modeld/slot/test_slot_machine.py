@@ -58,14 +58,16 @@ class Recalling:
         return [token ^ 1 if spoil else token for token, spoil in zip(known, wrong, strict=False)]
 
 
-def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling) -> tuple[Slot, FakeBackend]:
+def _slot(
+    script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes: int = 0
+) -> tuple[Slot, FakeBackend]:
     backend = FakeBackend(script, flag)
     ticks = iter(range(10**9))
     slot = Slot(
         backend,
         stop=flag,
         clock=lambda: next(ticks) / 100,
-        settings=SlotSettings(chunk_floor=4, guess_chunk_ms=50),
+        settings=SlotSettings(chunk_floor=4, guess_chunk_ms=50, parking_least=3, parking_bytes=parking_bytes),
         drafter=lambda config: drafter,
     )
     return slot, backend
@@ -92,7 +94,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.script = shape
         self.flag = LocalFlag()
         self.drafter = Recalling()
-        self.slot, self.backend = _slot(evolve(shape), self.flag, self.drafter)
+        self.slot, self.backend = _slot(evolve(shape), self.flag, self.drafter, parking_bytes=5000)
         self.total = self.backend.free_cells
         return (97,)
 
@@ -169,7 +171,7 @@ class SlotMachine(RuleBasedStateMachine):
         everyone = tuple((client, session) for client in CLIENTS for session in SESSIONS)
         _run(self.slot, Run(client="none", session="none", guess=False, closed=everyone))
         self.slot.check()
-        assert self.slot.figures().tapes == self.slot.figures().cells_used == 0
+        assert self.slot.figures().tapes == self.slot.figures().cells_used == self.slot.figures().parked == 0
         assert self.backend.free_cells == self.total
 
     # --- how ----------------------------------------------------------------------------------------------

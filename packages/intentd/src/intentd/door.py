@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 
 BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
+TAKE_IN_S = 10.0
+"""So long a question waits for the output of a command that has just ended."""
 
 
 @define(eq=False)
@@ -75,6 +77,7 @@ class Door:
     _runs: dict[str, _Run] = field(factory=dict)
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
+    _taking: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
 
@@ -116,14 +119,14 @@ class Door:
             case CommandStarted():
                 self._command_started(client, op, message)
             case CommandFinished():
-                self._chore(self._command_finished(client, op, message))
+                self._taking.add(task := self._chore(self._command_finished(client, op, message)))
+                task.add_done_callback(self._taking.discard)
             case Ask():
                 self._ask(client, op, message)
             case Cancel(target=target):
                 self._chore(self._cancel(client, op, target))
             case GetOffers(cwd=cwd):
-                offers = self.offers.of(root_of(cwd))
-                self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
+                self._chore(self._list_offers(client, op, cwd))
             case Pause(paused=paused):
                 changed, self.speculator.paused = self.speculator.paused != paused, paused
                 self.speculator.poke()
@@ -169,6 +172,16 @@ class Door:
         self.offers.take(event, failures)
         log.info("command ended with %s: %s failures", message.exit, "no" if failures is None else len(failures))
 
+    async def _taken_in(self) -> None:
+        """A question that comes right behind a command is about what that has printed."""
+        if self._taking:
+            await asyncio.wait(self._taking, timeout=TAKE_IN_S)
+
+    async def _list_offers(self, client: str, op: str, cwd: str) -> None:
+        await self._taken_in()
+        offers = self.offers.of(root_of(cwd))
+        self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
+
     def _ask(self, client: str, op: str, message: Ask) -> None:
         if (client, op) in self._answers:
             self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
@@ -195,6 +208,7 @@ class Door:
 
     async def _answer(self, client: str, op: str, message: Ask) -> None:
         try:
+            await self._taken_in()
             offering, intent = self._asked_for(message)
             async with contextlib.aclosing(self.speculator.answer(offering, intent)) as replies:
                 async for reply in replies:
@@ -209,6 +223,7 @@ class Door:
 
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:
+            await self._taken_in()
             offering, intent = self._asked_for(message)
             turn = await self.speculator.turn(offering, intent)
         except WireError as fault:
@@ -252,10 +267,11 @@ class Door:
     def _send(self, client: str, op: str, message: object) -> None:
         self._router.send(client, op, message)
 
-    def _chore(self, work: Coroutine[object, object, None]) -> None:
+    def _chore(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
+        return task
 
     def _welcome(self) -> Welcome:
         return Welcome(

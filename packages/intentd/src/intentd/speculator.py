@@ -12,14 +12,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator
 
-from attrs import frozen
-
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError
 from intentd.planner import Planner
 from intentd.sources.files import FileWatch
+from intentd.warmth import Warmth
 from modelwire.client import Client, OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.link import probe
@@ -40,16 +39,6 @@ TIMEOUT_S = 5.0
 GUESS_AGAIN_S = 10.0
 _WARM = {Reason.PREFILLED, Reason.DUPLICATE, Reason.CONTEXT}
 _FAULTS = (WireError, DaemonUnreachable, EndpointError)
-
-
-@frozen
-class _Warm:
-    """What was prefilled for a turn: tokens and seconds of guesses, 0 where it was asked."""
-
-    trigger: str
-    tokens: int
-    seconds: float
-    asked: bool = False
 
 
 class Speculator:
@@ -73,7 +62,7 @@ class Speculator:
         self._answering = 0
         self._guess: tuple[str, asyncio.Task[None]] | None = None
         self._plans: dict[str, Candidate] = {}
-        self._warm: dict[str, _Warm] = {}
+        self._warm = Warmth(self.ledger)
         self._failed: set[str] = set()
         self._no_turn = ""
 
@@ -187,7 +176,7 @@ class Speculator:
             answering=self._answering > 0,
             wanted=wanted,
             in_flight=self._guess[0] if self._guess else None,
-            warm=frozenset(self._warm),
+            warm=self._warm.keys(),
             failed=frozenset(self._failed),
             switched_off=self.ledger.switched_off(time.monotonic()),
             pressure=self._pressure,
@@ -225,11 +214,7 @@ class Speculator:
 
     def _forget(self, wanted: set[str]) -> None:
         """What was prefilled for offers that are gone or have changed; a guess in flight for such is stopped."""
-        now = time.monotonic()
-        for key in self._warm.keys() - wanted:
-            warm = self._warm.pop(key)
-            if not warm.asked:
-                self.ledger.dropped(warm.trigger, warm.tokens, warm.seconds, now)
+        self._warm.keep(wanted)
         if self._guess and self._guess[0] not in wanted:
             self._guess[1].cancel()  # its stream's end cancels it at modeld
             self._guess = None
@@ -254,22 +239,26 @@ class Speculator:
                 self._guess = None
                 self.poke()
 
-    def _guess_done(self, trigger: str, key: str, done: Done) -> None:
+    def _guess_done(self, account: str, key: str, done: Done) -> None:
         usage = done.usage
         log.info("guess %s: %s, %d of %d tokens prefilled", key, done.reason, usage.prefilled, usage.prompt)
-        self.ledger.guessed(trigger, usage.prefilled)
+        self.ledger.guessed(account, usage.prefilled)
         if done.reason in _WARM:
             self.figures["guesses_finished"] += 1
-            self._warm[key] = _Warm(trigger, usage.prefilled, done.timings.prefill / 1000)
+            self._warm.guessed(key, account, done)
         elif done.reason is Reason.PREEMPTED:
-            self.ledger.preempted(trigger)
+            self.ledger.preempted(account)
 
     def _guess_failed(self, key: str, fault: Exception) -> None:
         self.figures["guesses_failed"] += 1
         self._failed.add(key)
         if getattr(fault, "retry", True):
-            asyncio.get_running_loop().call_later(GUESS_AGAIN_S, self._failed.discard, key)
+            asyncio.get_running_loop().call_later(GUESS_AGAIN_S, self._may_try_again, key)
         log.info("guess %s failed: %s", key, fault)
+
+    def _may_try_again(self, key: str) -> None:
+        self._failed.discard(key)
+        self.poke()
 
     async def _drop_guess(self) -> None:
         if self._guess:
@@ -309,11 +298,7 @@ class Speculator:
         outcome = done.usage.outcome
         if outcome is not Outcome.NONE:
             self.figures[f"answers_{outcome}"] += 1
-            guess = self._warm.get(turn.key)
-            settles = guess is not None and not guess.asked
-            trigger = guess.trigger if guess else "fix" if intent == "fix" else offering.failure.trigger
-            self.ledger.asked(trigger, outcome, guessed=settles, now=time.monotonic())
-            self._warm[turn.key] = _Warm(trigger, 0, 0.0, asked=True)
+            self._warm.asked(turn.key, "fix" if intent == "fix" else offering.failure.trigger, outcome)
         log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
 
     async def turn(self, offering: Offering, intent: Intent) -> PlannedTurn:

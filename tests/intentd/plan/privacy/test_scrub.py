@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from intentd.plan.plain import plain
-from intentd.plan.privacy import REDACTED, scrub
+from intentd.plan.privacy import REDACTED, scrub, scrub_long
 from intentd.plan.privacy.known import DETECTORS
-from intentd.plan.privacy.scrub import MAX_CHARACTERS
+from intentd.plan.privacy.scrub import MAX_CHARACTERS, OVERLAP
 from tests.intentd.plan.privacy.corpus import KINDS, SEED, harmless, planted
 
 PLANTED = list(planted())
@@ -163,3 +163,29 @@ def test_any_text_is_scrubbed_without_an_error_and_keeps_its_lines(text: str) ->
     assert done.text.count("\n") == text.count("\n")
     assert done.found or done.text == plain(text)
     assert REDACTED in done.text or not done.found
+
+
+@pytest.mark.parametrize("at", [0, 1000, MAX_CHARACTERS - 300, MAX_CHARACTERS - 20, 2 * MAX_CHARACTERS - 2 * OVERLAP])
+def test_a_long_text_is_scrubbed_at_every_place_and_keeps_its_lines(at: int) -> None:
+    """I3: also where one window ends and the next begins."""
+    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n" * 12 + "-----END PRIVATE KEY-----"
+    before = "a quiet line\n" * (at // 13)
+    text = f"{before}{key}\ntoken = ghp_{'a1B2c3' * 6}\n" + "a quiet line\n" * 25_000
+    scrubbed = scrub_long(text)
+    assert "MIIE" not in scrubbed.text
+    assert "a1B2" not in scrubbed.text
+    assert scrubbed.text.count("\n") == text.count("\n")
+    assert scrubbed.text.startswith(before)
+
+
+def test_the_beginning_of_a_cut_text_only_serves_to_judge_the_rest() -> None:
+    """I3"""
+    scrubbed = scrub_long("half a secret\n" + "line\n" * OVERLAP, cut=True)
+    assert "half" not in scrubbed.text
+    assert scrubbed.text.endswith("line\n")
+    assert scrub_long("short\n", cut=True).text.strip() == ""
+
+
+def test_a_long_text_without_secrets_stays_as_it_is() -> None:
+    text = "".join(f"line {number} of many\n" for number in range(40_000))
+    assert scrub_long(text).text == text

@@ -112,6 +112,10 @@ class Backend(Protocol):
     def model(self) -> ModelDescription: ...
 
     @property
+    def build(self) -> str:
+        """The library's version and what it uses of this machine's processor: results may depend on both."""
+
+    @property
     def vocabulary(self) -> Vocabulary: ...
 
     @property

@@ -79,6 +79,10 @@ class FakeBackend:
         )
 
     @property
+    def build(self) -> str:
+        return "fake"
+
+    @property
     def vocabulary(self) -> Vocabulary:
         return self._vocabulary
 

@@ -42,7 +42,7 @@ class FakeCells:
     def write(self, sequence: int, start: int, tokens: Ids) -> None:
         if start != self.length(sequence):
             raise BackendError(f"sequence {sequence} ends at {self.length(sequence)}, cannot write at {start}")
-        self._put(sequence, np.arange(start, start + len(tokens)), tokens)
+        self._put(sequence, np.arange(start, start + len(tokens), dtype=np.int32), tokens)
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
         self._members[target] |= self._members[source] & self._between(start, end)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attrs import field, frozen
 
-from modelwire.messages import DecodeConfig, ModelDescription, Prompt, Reason, Timings, Usage
+from modelwire.messages import DecodeConfig, Exactness, ModelDescription, Prompt, Reason, Timings, Usage
 
 _Class = TypeVar("_Class", bound=type)
 KINDS: dict[str, type] = {}
@@ -56,6 +56,15 @@ class Encode:
     complete: bool = False
 
 
+@_kind("probe")
+@frozen(kw_only=True)
+class Probe:
+    """Test the exactness of this model, build, CPU and profile: housekeeping for idle times, ended by the stop flag.
+
+    Sent again after an unfinished one, it goes on.
+    """
+
+
 @_kind("quit")
 @frozen(kw_only=True)
 class Quit:
@@ -68,7 +77,7 @@ class Quit:
 @_kind("ready")
 @frozen(kw_only=True)
 class Ready:
-    """The model is loaded."""
+    """The model is loaded. `exactness` is what a former `Probe` found, if there was one."""
 
     backend: str
     profile: str
@@ -77,6 +86,7 @@ class Ready:
     context: int
     cells: int
     load_ms: float
+    exactness: Exactness = field(factory=Exactness)
 
 
 @_kind("refused")
@@ -122,6 +132,15 @@ class Encoded:
     """Ends an `Encode`."""
 
     ids: tuple[int, ...]
+
+
+@_kind("probed")
+@frozen(kw_only=True)
+class Probed:
+    """Ends a `Probe`. If it is not `finished`, it was stopped, or what is resident leaves it no room."""
+
+    finished: bool
+    exactness: Exactness = field(factory=Exactness)
 
 
 @_kind("shelf")
@@ -191,5 +210,5 @@ class EngineUnloaded:
 
 
 FromSupervisor = EngineGone | EngineUnloaded
-ToEngine = Run | Encode | Quit
-FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Ended | Failed
+ToEngine = Run | Encode | Probe | Quit
+FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Probed | Ended | Failed

@@ -1,5 +1,7 @@
 """Owns the engine process: it builds the backend and the slot, and answers the front's messages one after the other."""
 
+import argparse
+import inspect
 import logging
 import os
 import signal
@@ -9,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -17,10 +20,12 @@ from attrs import asdict
 from modeld.backends.base import Backend, BackendError, LoadError
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
-from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Quit, Ready, Refused, Run
+from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run
 from modeld.engine.stop_flag import SharedStopFlag
+from modeld.models import verdicts
 from modeld.slot import Slot, SlotSettings
 from modelwire.errors import ErrorCode
+from modelwire.messages import Exactness
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +77,9 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
         channel.send(Refused(message=str(fault)))
         return
     try:
-        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started)))
-        desk = Desk(backend, stop, channel.send)
+        key = (backend.model.fingerprint, config.profile, str(config.threads), backend.build)
+        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), verdicts.recall(key)))
+        desk = Desk(backend, stop, channel.send, found=lambda verdict: verdicts.remember(key, verdict))
         for message in channel:
             if isinstance(message, Quit):
                 return
@@ -82,7 +88,7 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
         backend.close()
 
 
-def _ready(config: EngineConfig, backend: Backend, load_ms: float) -> Ready:
+def _ready(config: EngineConfig, backend: Backend, load_ms: float, exactness: Exactness) -> Ready:
     return Ready(
         backend=config.backend,
         profile=config.profile,
@@ -91,16 +97,25 @@ def _ready(config: EngineConfig, backend: Backend, load_ms: float) -> Ready:
         context=backend.context,
         cells=backend.cells,
         load_ms=load_ms,
+        exactness=exactness,
     )
 
 
 class Desk:
     """Hands messages to the slot and sees to it that each one ends exactly once, whatever the slot does."""
 
-    def __init__(self, backend: Backend, stop: SharedStopFlag, send: Callable[[FromEngine], None]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        stop: SharedStopFlag,
+        send: Callable[[FromEngine], None],
+        *,
+        found: Callable[[Exactness], None] = lambda verdict: None,
+    ) -> None:
         self._backend = backend
         self._stop = stop
         self._send = send
+        self._found = found
         self._slot = self._new_slot()
 
     def handle(self, message: object) -> None:
@@ -117,6 +132,8 @@ class Desk:
                     self._slot.run(message, emit)
                 case Encode():
                     self._send(self._slot.encode(message))
+                case Probe():
+                    self._send(self._probed())
                 case _:
                     raise TypeError(f"an engine does not take {type(message).__name__}")
         except ConnectionError:
@@ -127,14 +144,31 @@ class Desk:
             if not ended:
                 self._send(_failure(fault))
 
+    def _probed(self) -> Probed:
+        probed = self._slot.probe()
+        if probed.finished:
+            try:
+                self._found(probed.exactness)
+            except (LoadError, OSError) as fault:
+                _log.warning("the verdict on exactness cannot be kept: %s", fault)
+        return probed
+
     def _new_slot(self) -> Slot:
-        return Slot(self._backend, stop=self._stop, clock=time.monotonic, settings=SlotSettings(today=date.today()))
+        settings = SlotSettings(today=date.today(), sample=_sample())
+        return Slot(self._backend, stop=self._stop, clock=time.monotonic, settings=settings)
 
     def _forget_everything(self) -> None:
         """After a fault nobody knows what is resident. An engine that cannot forget ends, and a new one starts."""
         for sequence in range(self._backend.sequences):
             self._backend.drop(sequence)
         self._slot = self._new_slot()
+
+
+def _sample() -> str:
+    """Ordinary text that every machine has: some of the standard library."""
+    with suppress(OSError):
+        return inspect.getsource(argparse)
+    return ""
 
 
 def _failure(fault: Exception) -> Failed:

@@ -12,6 +12,7 @@ from attrs import frozen
 from modeld.backends.base import Backend, BackendError, Ids, Logits
 from modeld.engine.messages import ShelfFigures
 from modeld.slot.cells import CellPool
+from modeld.slot.parking import Parking
 from modeld.slot.tape import Kept, Owner, Tape, TapeKind, common_length
 
 
@@ -47,11 +48,17 @@ class _Match:
 
 
 class Shelf:
-    """Tapes by sequence. Every change is made in the backend, in the tape and in the cell pool together."""
+    """Tapes by sequence. Every change is made in the backend, in the tape and in the cell pool together.
 
-    def __init__(self, backend: Backend) -> None:
+    `spare_cells` is how many cells guesses and ownerless tapes may hold that no real tape holds; by default those of
+    one whole context.
+    """
+
+    def __init__(self, backend: Backend, *, parking: Parking | None = None, spare_cells: int | None = None) -> None:
         self._backend = backend
         self._pool = CellPool(backend.cells)
+        self._parking = parking if parking is not None else Parking(backend)
+        self._spare_cells = backend.context if spare_cells is None else spare_cells
         self._tapes: dict[int, Tape] = {}
         self._uses = 0
         self._evicted = 0
@@ -75,6 +82,9 @@ class Shelf:
             cells_used=self._pool.used,
             evicted=self._evicted,
             relocated=self._backend.relocated,
+            parked=len(self._parking),
+            parked_bytes=self._parking.bytes,
+            restored=self._parking.restored,
         )
 
     # --- serving a request ------------------------------------------------------------------------------
@@ -82,6 +92,8 @@ class Shelf:
     def claim(self, wanted: Wanted) -> Claim | None:
         """The tape for an operation; None for a guess that has no room without evicting a real tape."""
         best = self._best(wanted)
+        if self._bring_back(wanted, best):
+            best = self._best(wanted)
         claim = self._claim_guess(wanted, best) if wanted.guess else self._claim_real(wanted, best)
         if claim is not None:
             self._touch(claim.tape)
@@ -97,6 +109,30 @@ class Shelf:
             return match.usable, own, tape.owner.client == wanted.owner.client, tape.used
 
         return max((match for match in matches if match.usable), key=rank, default=None)
+
+    def _bring_back(self, wanted: Wanted, best: _Match | None) -> bool:
+        """Whether a parked tape that matches better than all resident ones is resident now."""
+        place = self._parking.best(wanted.ids, best.usable if best is not None else 0)
+        if place is None:
+            return False
+        kind = TapeKind.OWNERLESS if wanted.guess or self._own(place.owner) is not None else TapeKind.REAL
+        tape = self._fresh(wanted, best.tape if best is not None else None)
+        if tape is None:
+            return False
+        tape.owner, tape.kind = place.owner, TapeKind.GUESS if wanted.guess else kind
+        if not self.make_room(tape, len(place.ids)):
+            self.drop(tape)
+            return False
+        tape.kind = kind
+        try:
+            self._parking.restore(place, tape)
+        except BackendError:
+            self.drop(tape)
+            return False
+        self.appended(tape, place.ids)
+        tape.kept = place.kept
+        self._touch(tape)
+        return True
 
     @staticmethod
     def _match(tape: Tape, wanted: Wanted) -> _Match:
@@ -177,6 +213,11 @@ class Shelf:
         self._pool.share(tape.cells)
         return tape
 
+    def spare(self, sequences: int, cells: int) -> list[int]:
+        """Sequences without a tape, with `cells` free ones for them; none where somebody would have to go."""
+        free = [number for number in range(self._backend.sequences) if number not in self._tapes]
+        return free[:sequences] if len(free) >= sequences and self._pool.free >= cells else []
+
     # --- changing a tape --------------------------------------------------------------------------------
 
     def appended(self, tape: Tape, ids: Ids) -> None:
@@ -209,15 +250,27 @@ class Shelf:
         for tape in self.tapes:
             if tape.owner == owner:
                 self.drop(tape)
+        self._parking.close(owner)
 
     # --- making room ------------------------------------------------------------------------------------
 
     def make_room(self, tape: Tape, cells: int) -> bool:
-        """Evicts until `cells` are free. False where that is not possible for this tape."""
-        while self._pool.free < cells:
+        """Evicts until `cells` are free and, for a guess, within the budget. False where that is not possible."""
+        while self._pool.free < cells or (tape.kind is TapeKind.GUESS and self._spares() + cells > self._spare_cells):
             if not self.evict_for(tape):
                 return False
         return True
+
+    def keep_budget(self) -> None:
+        """Evicts guesses and ownerless tapes, oldest first, until they hold no more than they may."""
+        nobody = Owner("", "")
+        while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
+            pass
+
+    def _spares(self) -> int:
+        """Cells that no real tape holds."""
+        real = [tape.cells for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
+        return self._pool.used - (len(np.unique(np.concatenate(real))) if real else 0)
 
     def evict_for(self, tape: Tape) -> bool:
         """Evicts one other tape for this one; False where there is none that may go."""
@@ -227,6 +280,8 @@ class Shelf:
         victim = next((tape for tape in self._victims(guess, owner) if tape is not spare), None)
         if victim is None:
             return False
+        if victim.kind is TapeKind.REAL:
+            self._parking.park(victim)
         self.drop(victim)
         self._evicted += 1
         return True

@@ -17,12 +17,15 @@ from modeld.engine.messages import (
     Failed,
     FromEngine,
     Generated,
+    Probed,
     Run,
     ShelfFigures,
 )
 from modeld.slot.account import Account
+from modeld.slot.exactness import SEQUENCES, ExactnessTest
 from modeld.slot.generate import Answer, Decoder, Drafter, NoDrafts
 from modeld.slot.native import generate_natively
+from modeld.slot.parking import Parking
 from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
 from modeld.slot.prompt import Encoder
 from modeld.slot.sampling import Sampler, check_config
@@ -53,8 +56,17 @@ class Slot:
         self._clock = clock
         self._drafter = drafter
         self._encoder = Encoder(backend.vocabulary, settings)
-        self._shelf = Shelf(backend)
         self._pace = Pace(settings, backend.chunk)
+        parking = Parking(
+            backend,
+            max_bytes=settings.parking_bytes,
+            least=settings.parking_least,
+            clock=clock,
+            rate=lambda: self._pace.rate,
+        )
+        self._shelf = Shelf(backend, parking=parking, spare_cells=settings.spare_cells)
+        self._sample = settings.sample
+        self._exactness: ExactnessTest | None = None
         self._prefill = Prefill(backend, self._shelf, self._pace, stop, clock)
 
     def __repr__(self) -> str:
@@ -77,6 +89,19 @@ class Slot:
         except WireError as fault:
             return _failed(fault)
         return Encoded(ids=tuple(ids.tolist()))
+
+    def probe(self) -> Probed:
+        """Goes on with the test of exactness; tapes stay as they are."""
+        test = self._exactness = self._exactness or self._new_test()
+        if test is None:
+            return Probed(finished=True)
+        spare = self._shelf.spare(SEQUENCES, test.cells)
+        finished = bool(spare) and test.run(spare)
+        return Probed(finished=finished, exactness=test.exactness)
+
+    def _new_test(self) -> ExactnessTest | None:
+        text = np.array(self._backend.vocabulary.tokenise(self._sample), np.int32)
+        return ExactnessTest(self._scoring, text) if self._scoring is not None and len(text) > 100 else None
 
     def run(self, request: Run, emit: Emit) -> None:
         """Emits `Begun`, what happens, and exactly one `Ended` or `Failed`. Any exception is a bug: end the engine."""
@@ -114,6 +139,7 @@ class Slot:
             raise
         if not work.tape.length:
             self._shelf.drop(work.tape)  # it would hold a sequence for nothing
+        self._shelf.keep_budget()
         return self._ended(account, reason, work.resident)
 
     def _ended(self, account: Account, reason: Reason, length: int) -> Ended:

@@ -5,6 +5,7 @@ Only the C API is used: it tells "no room" from "aborted", and never copies a wh
 
 import ctypes
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import numpy as np
 from llama_cpp import llama_cpp as llama
@@ -45,6 +46,7 @@ class LlamaBackend:
     ) -> None:
         self._model_pointer: llama.llama_model_p | None = model
         self._ctx = ctx
+        self.build = f"{version('llama-cpp-python')} {(llama.llama_print_system_info() or b'').decode()}"
         self._stop = stop  # the library holds its address
         self._memory = LlamaMemory(ctx)
         self._window = llama.llama_model_n_swa(model)

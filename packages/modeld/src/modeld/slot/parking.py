@@ -1,0 +1,117 @@
+"""Owns tapes in host memory: what a real tape that had to go leaves behind, until its session comes back. No cells.
+
+They are bounded in bytes; the least recently used go.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from attrs import define, frozen
+
+from modeld.backends.base import Backend, BackendError, ExportingBackend, Ids
+from modeld.slot.tape import Kept, Owner, Tape, common_length
+
+
+@frozen(eq=False, kw_only=True)
+class Parked:
+    """A tape and the state of its cells."""
+
+    owner: Owner
+    ids: Ids
+    state: tuple[bytes, ...]
+    kept: Kept | None
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.state)) + self.ids.nbytes + (self.kept.logits.nbytes if self.kept else 0)
+
+
+@define
+class _Speed:
+    """Seconds per token, so far as it was measured."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def learn(self, tokens: int, seconds: float) -> None:
+        self.tokens += tokens
+        self.seconds += seconds
+
+    @property
+    def per_token(self) -> float:
+        return self.seconds / self.tokens if self.tokens else 0.0
+
+
+class Parking:
+    """`least`: tokens that coming back must save. `rate`: the prefill rate in tokens per second, 0 while not known."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        max_bytes: int = 0,
+        least: int = 64,
+        clock: Callable[[], float] = lambda: 0.0,
+        rate: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        can = backend.capabilities.export_state and isinstance(backend, ExportingBackend)
+        self._backend = backend if can and isinstance(backend, ExportingBackend) else None
+        self._max_bytes = max_bytes
+        self._least = least
+        self._clock = clock
+        self._rate = rate
+        self._places: list[Parked] = []  # the least recently used first
+        self._saving, self._loading = _Speed(), _Speed()
+        self.restored = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Parked]:
+        return iter(self._places)
+
+    @property
+    def bytes(self) -> int:
+        return sum(place.bytes for place in self._places)
+
+    @property
+    def pays(self) -> bool:
+        """Whether saving and loading a token costs less than its prefill, as measured; where nothing was, it is tried."""
+        rate = self._rate()
+        return not rate or self._saving.per_token + self._loading.per_token < 1 / rate
+
+    def park(self, tape: Tape) -> None:
+        """Keeps a copy of a tape that is about to go, where that pays and fits."""
+        if self._backend is None or tape.length < self._least or not self.pays:
+            return
+        began = self._clock()
+        try:
+            state = self._backend.save(tape.sequence, tape.length)
+        except BackendError:
+            return  # it can be prefilled again
+        self._saving.learn(tape.length, self._clock() - began)
+        self._places = [place for place in self._places if not _within(place.ids, tape.ids)]
+        self._places.append(Parked(owner=tape.owner, ids=tape.ids, state=state, kept=tape.kept))
+        while self.bytes > self._max_bytes:
+            self._places.pop(0)
+
+    def best(self, ids: Ids, resident: int) -> Parked | None:
+        """What would save a request the most, if that is worth it beside the `resident` tokens of it."""
+        found = max(self._places, key=lambda place: common_length(place.ids, ids), default=None)
+        return found if found is not None and common_length(found.ids, ids) >= resident + self._least else None
+
+    def restore(self, place: Parked, tape: Tape) -> None:
+        """Into the empty sequence of `tape`, of which only the backend learns here. Raises `BackendError`."""
+        assert self._backend is not None, "nothing is parked on a backend that cannot export"
+        self._places.remove(place)
+        began = self._clock()
+        self._backend.load(tape.sequence, place.state, len(place.ids))
+        self._loading.learn(len(place.ids), self._clock() - began)
+        self.restored += 1
+
+    def close(self, owner: Owner) -> None:
+        self._places = [place for place in self._places if place.owner != owner]
+
+
+def _within(one: Ids, other: Ids) -> bool:
+    return len(one) <= len(other) and np.array_equal(one, other[: len(one)])

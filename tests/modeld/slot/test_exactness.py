@@ -1,0 +1,69 @@
+"""The test of exactness finds what is inexact, yields at once, and leaves tapes alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from modeld.backends.fake import FakeBackend
+from modeld.slot import SlotSettings
+from modelwire.messages import DecodeConfig
+
+MakeBench = Callable[..., Any]
+SAMPLE = SlotSettings(sample=" ".join(f"word {n * 7919 % 1009}" for n in range(400)))
+
+
+def test_a_backend_that_keeps_cells_in_order_is_exact(bench: MakeBench) -> None:
+    probed = bench(settings=SAMPLE).slot.probe()
+    assert (probed.finished, probed.exactness.verdict) == (True, "exact")
+    assert probed.exactness.largest_difference == probed.exactness.differing_tokens == 0
+
+
+def test_one_that_does_not_is_approximate_and_says_by_how_much(bench: MakeBench) -> None:
+    found = bench(settings=SAMPLE, in_order=False).slot.probe().exactness
+    assert found.verdict == "approximate"
+    assert found.largest_difference > 0
+    assert 0 < found.differing_tokens < 1
+
+
+def test_a_wider_batch_that_computes_otherwise_is_found(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = bench(settings=SAMPLE)
+    right = FakeBackend.logits
+
+    def wide(self: FakeBackend, row: int) -> Any:
+        return right(self, row) + (0.5 if len(self._rows) == 3 else 0)
+
+    monkeypatch.setattr(FakeBackend, "logits", wide)
+    assert here.slot.probe().exactness.largest_difference == pytest.approx(0.5)
+
+
+def test_s3_it_is_stopped_anywhere_and_goes_on_later(bench: MakeBench) -> None:
+    here, times = bench(settings=SAMPLE, poll_tokens=64), 0
+    here.run("abcd", decode=DecodeConfig(max_tokens=3))
+    before = here.tapes()
+    while True:
+        here.flag.clear()
+        here.flag.after = 40
+        probed = here.slot.probe()
+        here.slot.check()
+        here.backend.check()
+        assert here.tapes() == before
+        assert here.backend.free_cells == here.slot.shelf.free_cells
+        if probed.finished:
+            break
+        assert probed.exactness.verdict == "untested"
+        times += 1
+    assert times >= 2
+    assert probed.exactness.verdict == "exact"
+
+
+def test_s7_it_takes_no_place_from_anybody(bench: MakeBench) -> None:
+    here = bench(settings=SAMPLE, sequences=3)
+    here.run("abcd", guess=True)
+    assert not here.slot.probe().finished
+    assert here.tapes() == [("guess", "ann/one", 4)]
+
+
+def test_what_gives_no_logits_stays_untested(bench: MakeBench) -> None:
+    probed = bench(settings=SAMPLE, fork="content").slot.probe()
+    assert (probed.finished, probed.exactness.verdict) == (True, "untested")

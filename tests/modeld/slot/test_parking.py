@@ -1,0 +1,92 @@
+"""Tapes that had to go come back from host memory without prefill, and what spare tapes hold is bounded."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from modeld.slot import SlotSettings
+from modelwire.messages import DecodeConfig, Outcome, Reason
+
+MakeBench = Callable[..., Any]
+TEN = DecodeConfig(max_tokens=10)
+ONE, TWO = "the first context " * 8, "and the second one " * 8
+TIGHT = {"context": 200, "cells": 240, "token_ms": 1.0}
+
+
+def test_s4_two_sessions_that_do_not_fit_together_take_turns_without_prefill(bench: MakeBench) -> None:
+    here, roomy = bench(**TIGHT), bench()
+    base_one, base_two = list[int](), list[int]()
+    for turn in range(4):
+        one = here.run(ONE if not turn else "x", base=base_one, session="one", decode=TEN)
+        two = here.run(TWO if not turn else "y", base=base_two, session="two", decode=TEN)
+        assert one.ids == roomy.run(ONE if not turn else "x", base=base_one, session="one", decode=TEN).ids
+        assert two.ids == roomy.run(TWO if not turn else "y", base=base_two, session="two", decode=TEN).ids
+        if turn:
+            assert max(one.ended.usage.prefilled, two.ended.usage.prefilled) <= 2  # the one that was never fed, and "x"
+            assert one.ended.usage.outcome is Outcome.WARM
+        base_one, base_two = one.prompt_ids + one.ids, two.prompt_ids + two.ids
+    figures = here.slot.figures()
+    assert (figures.parked, figures.restored) == (1, 6)
+    assert figures.parked_bytes > 0
+
+
+def test_kept_logits_come_back_too(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    again = here.run(ONE, session="one", decode=TEN)
+    assert (again.ended.usage.forward_passes, again.ended.usage.outcome) == (0, Outcome.HIT)
+    assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
+def test_s7_a_guess_brings_nothing_back_at_the_cost_of_a_real_tape(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    here.run(ONE + "more", session="one", guess=True)
+    assert [tape[:2] for tape in here.tapes()][-1] == ("real", "ann/two")
+    assert here.slot.figures().restored == 0
+
+
+def test_what_is_parked_is_bounded_and_goes_with_its_session(bench: MakeBench) -> None:
+    """S11."""
+    here = bench(**TIGHT, settings=SlotSettings(parking_bytes=10_000))
+    for number in range(12):
+        here.run(f"{number}" * 150, session=f"s{number}")
+        assert here.slot.figures().parked_bytes <= 10_000
+    assert 1 <= here.slot.figures().parked < 11
+    here.run(closed=tuple(("ann", f"s{number}") for number in range(12)))
+    assert here.slot.figures().parked == here.slot.figures().parked_bytes == 0
+
+
+@pytest.mark.parametrize("why", ["no memory for it", "a backend that cannot export", "dearer than a prefill"])
+def test_without_parking_a_session_is_prefilled_again(bench: MakeBench, why: str) -> None:
+    settings = SlotSettings(parking_bytes=0 if why == "no memory for it" else 10**9)
+    here = bench(**TIGHT, settings=settings, export=why != "a backend that cannot export")
+    if why == "dearer than a prefill":
+        here.slot.shelf._parking._loading.learn(1, 5.0)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    assert here.slot.figures().parked == 0
+    assert here.run(ONE, session="one").ended.usage.outcome is Outcome.COLD
+
+
+def test_guesses_hold_no_more_cells_than_their_budget(bench: MakeBench) -> None:
+    here = bench(settings=SlotSettings(spare_cells=100))
+    here.run("s" * 50, session="real")
+    for letter in "abcdef":
+        here.run("s" * 50 + letter * 40, guess=True)
+        assert here.slot.figures().cells_used <= 50 + 100
+    assert here.slot.figures().guesses == 2
+    long = here.run("z" * 150, guess=True).ended
+    assert (long.reason, long.length <= 100) == (Reason.CONTEXT, True)
+    assert here.slot.figures().cells_used <= 50 + 100
+
+
+def test_tapes_that_become_ownerless_are_held_to_the_budget(bench: MakeBench) -> None:
+    here = bench(settings=SlotSettings(spare_cells=100))
+    for letter in "abcdef":
+        here.run("s" * 20 + letter * 60, guess=True)
+        here.run("s" * 20 + letter * 60 + "!")
+    assert here.slot.figures().cells_used <= 81 + 100
