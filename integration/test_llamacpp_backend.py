@@ -204,6 +204,30 @@ def test_shared_cells_count_once_and_no_room_changes_nothing(backend: LlamaBacke
     backend._cache.arena.check()
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.long)])
+def test_after_many_forks_and_discards_every_cell_is_free_again(backend: LlamaBackend, text: Ids, count: int) -> None:
+    _prefill(backend, 0, text[:40])
+    before = _prefill(backend, 0, text[:41], 40)
+    for number in range(count):
+        sequence = 1 + number % 3
+        backend.drop(sequence)
+        shared = number % 41
+        backend.fork(0, sequence, shared)
+        backend.extend(sequence, text[: shared + 1 + number % 3], shared, 1)
+        backend.tidy()
+    arena = backend._cache.arena
+    assert arena is not None
+    arena.check()
+    assert backend.trim(0, 40)
+    assert np.array_equal(_prefill(backend, 0, text[:41], 40), before)
+    for sequence in range(4):
+        backend.drop(sequence)
+    assert (arena.top, arena.free) == (0, backend.cells)
+    assert [backend._memory.length(sequence) for sequence in range(6)] == [0] * 6
+    _prefill(backend, 0, text[:1270])  # and they can be used
+    _prefill(backend, 1, text[:200])
+
+
 def test_a_fork_of_what_is_not_there_is_refused(backend: LlamaBackend, text: Ids) -> None:
     _prefill(backend, 0, text[:10])
     with pytest.raises(BackendError, match="does not hold 11 positions"):

@@ -20,6 +20,7 @@ from intentd.messages import (
     ShownPrompt,
 )
 from intentd.plan.privacy import Scrubbed
+from intentd.sources import files
 from intentd.workspace import OPT_OUT_FILE
 from modelwire.errors import WireError
 from modelwire.messages import Cancel, ChatMessage, Done, Error, Outcome, Reason, Tokens, Turn
@@ -35,6 +36,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speculator, "CHECK_S", 0.02)
     monkeypatch.setattr(speculator, "FIRST_RETRY_S", 0.01)
     monkeypatch.setattr(speculator, "LAST_RETRY_S", 0.02)
+    monkeypatch.setattr(files, "LOOK_S", 0.02)
 
 
 def turns(house: House, *, speculative: bool) -> list[Turn]:
@@ -338,6 +340,21 @@ async def test_an_offer_is_withdrawn_when_its_test_leaves_its_file(house: House)
         source.write_text(source.read_text().replace("test_gross_adds_tax", "test_other"))
         status = await house.until(door, lambda status: len(status.offers) == 3)
         assert "test_gross" not in str(status.offers)
+
+
+async def test_a_file_that_is_being_written_withdraws_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        source = house.workspace / "tests" / "test_prices.py"
+        whole = source.read_text()
+        monkeypatch.setattr(texts, "SETTLED_NS", 10**18)
+        source.write_text(whole[: len(whole) // 4])
+        await house.until(door, lambda status: not status.offers[0].warm)
+        source.write_text("")
+        source.write_text(whole)
+        await house.until(door, warm)
+        assert len(await offers(house, door)) == 4
 
 
 async def test_a_guess_for_what_passes_is_stopped(house: House) -> None:

@@ -11,7 +11,7 @@ import pytest
 from modeld.backends.base import BackendError
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel, codec, framed
-from modeld.engine.messages import Encode, Encoded, Ended, Failed, FromEngine, Quit, Ready, Refused, Run
+from modeld.engine.messages import Encode, Encoded, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.engine.worker import serve
 from modeld.slot import Slot
@@ -36,7 +36,7 @@ class Front:
         """All answers, the last one is the end."""
         self.send(message)
         answers = [self.next()]
-        while not isinstance(answers[-1], Ended | Failed | Encoded):
+        while not isinstance(answers[-1], Ended | Failed | Encoded | Probed):
             answers.append(self.next())
         return answers
 
@@ -183,5 +183,16 @@ def test_the_child_is_told_what_it_needs_and_no_more() -> None:
     """The command line of a process can be read by others: it holds settings only."""
     assert set(json.loads(EngineConfig().to_json())) == {
         *("backend", "model", "profile", "context", "threads", "sequences", "extra_cells", "chunk", "fake"),
-        "log_level",
+        *("spare_cells", "parking_mb", "log_level"),
     }
+
+
+def test_a_probe_tells_how_exact_the_backend_is_and_leaves_it_usable(engine: Callable[..., Front]) -> None:
+    front = engine()
+    ready = front.next()
+    assert isinstance(ready, Ready)
+    assert ready.exactness.verdict == "untested"
+    (probed,) = front.ask(Probe())
+    assert isinstance(probed, Probed)
+    assert (probed.finished, probed.exactness.verdict) == (True, "exact")
+    assert isinstance(front.ask(_run())[-1], Ended)

@@ -7,7 +7,8 @@ import pytest
 
 from modeld.backends.fake import FakeBackend, FakeScript
 from modeld.backends.flag import LocalFlag
-from modeld.slot.shelf import Claim, Shelf, Wanted
+from modeld.slot.claims import Claim, Wanted
+from modeld.slot.shelf import Shelf
 from modeld.slot.tape import Owner, Tape, TapeKind
 
 ONE, TWO, OTHER = Owner("ann", "one"), Owner("ann", "two"), Owner("bob", "one")

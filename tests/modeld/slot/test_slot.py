@@ -266,11 +266,23 @@ def test_a_refused_trim_starts_again_and_says_so(bench: MakeBench) -> None:
 
 
 def test_a_refused_fork_starts_cold(bench: MakeBench) -> None:
-    here = bench(refuse_fork=True)
+    here = bench(refuse_fork=True, export=False)
     here.run("abcdefgh")
     said = here.run("abcdXYZ", session="two", decode=TEN)
     assert said.begun.reused == 0
     assert said.ids == bench().run("abcdXYZ", decode=TEN).ids
+
+
+def test_s4_what_cannot_fork_guesses_on_a_copy_of_the_state(bench: MakeBench) -> None:
+    here = bench(refuse_fork=True, settings=SlotSettings(parking_least=4))
+    here.run("abcdefgh" * 20)
+    guess = here.run("abcdefgh" * 20 + "XYZ", guess=True)
+    assert (guess.begun.reused, guess.ended.usage.prefilled) == (160, 3)
+    assert here.tapes() == [("guess", "ann/one", 163), ("real", "ann/one", 160)]
+    assert here.slot.figures().cells_used == 160 + 163
+    real = here.run("abcdefgh" * 20 + "XYZ", decode=TEN)
+    assert real.ended.usage.outcome is Outcome.HIT
+    assert real.ids == bench().run("abcdefgh" * 20 + "XYZ", decode=TEN).ids
 
 
 def test_times_are_those_of_the_clock(bench: MakeBench) -> None:

@@ -28,6 +28,7 @@ SHAPES = (
     evolve(SMALL, stop="step"),
     evolve(SMALL, refuse_trim=True),
     evolve(SMALL, refuse_fork=True),
+    evolve(SMALL, refuse_fork=True, cells=120, export=False),
     evolve(SMALL, rollback=False, refuse_trim=True),
     evolve(SMALL, fork="content", sequences=4),
 )
@@ -58,9 +59,7 @@ class Recalling:
         return [token ^ 1 if spoil else token for token, spoil in zip(known, wrong, strict=False)]
 
 
-def _slot(
-    script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes: int = 0
-) -> tuple[Slot, FakeBackend]:
+def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:
     backend = FakeBackend(script, flag)
     ticks = iter(range(10**9))
     slot = Slot(

@@ -92,8 +92,13 @@ class Planner:
             self._anchors[offering.id] = anchor(failure, look.read)
             while len(self._anchors) > MAX_ANCHORS:
                 self._anchors.popitem(last=False)
-        elif known and not is_in(known, (look.read(failure.path) or "").split("\n")):
-            raise Outdated("what failed is no longer in its file")
+            return
+        text = look.read(failure.path) if known else None
+        if not text or is_in(known, text.split("\n")):  # an editor may empty a file before it writes it
+            return
+        if not look.is_settled(failure.path):
+            raise TurnError("the file that failed is being written")
+        raise Outdated("what failed is no longer in its file")
 
 
 def template_name(offering: Offering, intent: Intent) -> str:

@@ -67,6 +67,10 @@ class Look:
         data = _read(place) if place else None
         return None if data is None or b"\0" in data else self.texts.fit(data)
 
+    def is_settled(self, path: str) -> bool:
+        """Whether a file that was read had not just been written: half of it may have been there."""
+        return self.seen.get(path) != UNSETTLED
+
     def note(self, path: str) -> None:
         """Before it is read: what is written meanwhile must show."""
         if path not in self.seen:

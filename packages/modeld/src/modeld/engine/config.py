@@ -20,6 +20,8 @@ class EngineConfig:
 
     `model` is a file; None is the packaged model. `context` is the longest tape, or what the model was trained for
     where that is less; `extra_cells` are KV positions beyond it, for the tapes of guesses and other sessions.
+    `spare_cells` is how many of all positions guesses and ownerless tapes may hold (None: those of one context),
+    `parking_mb` the host memory for tapes of sessions that had to go.
     `fake` is the script of the fake backend as JSON; a `model` of that backend is a file with such a script.
     """
 
@@ -30,6 +32,8 @@ class EngineConfig:
     extra_cells: int = field(default=4096, validator=validators.ge(0))
     sequences: int = field(default=8, validator=[validators.ge(2), validators.le(255)])
     threads: int = field(factory=_available_processors, validator=_positive)
+    spare_cells: int | None = None
+    parking_mb: int = field(default=256, validator=validators.ge(0))
     chunk: int = field(default=512, validator=_positive)
     fake: str = ""
     log_level: str = "WARNING"

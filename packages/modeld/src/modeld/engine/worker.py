@@ -77,9 +77,14 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
         channel.send(Refused(message=str(fault)))
         return
     try:
-        key = (backend.model.fingerprint, config.profile, str(config.threads), backend.build)
-        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), verdicts.recall(key)))
-        desk = Desk(backend, stop, channel.send, found=lambda verdict: verdicts.remember(key, verdict))
+        known = Exactness() if config.backend == "fake" else verdicts.recall(_key(config, backend))
+        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), known))
+
+        def found(verdict: Exactness) -> None:
+            if config.backend != "fake":  # what a script pretends is nobody's fact
+                verdicts.remember(_key(config, backend), verdict)
+
+        desk = Desk(backend, stop, channel.send, _slot_settings(config), found=found)
         for message in channel:
             if isinstance(message, Quit):
                 return
@@ -109,12 +114,14 @@ class Desk:
         backend: Backend,
         stop: SharedStopFlag,
         send: Callable[[FromEngine], None],
+        settings: SlotSettings | None = None,
         *,
         found: Callable[[Exactness], None] = lambda verdict: None,
     ) -> None:
         self._backend = backend
         self._stop = stop
         self._send = send
+        self._settings = settings or SlotSettings()
         self._found = found
         self._slot = self._new_slot()
 
@@ -154,14 +161,27 @@ class Desk:
         return probed
 
     def _new_slot(self) -> Slot:
-        settings = SlotSettings(today=date.today(), sample=_sample())
-        return Slot(self._backend, stop=self._stop, clock=time.monotonic, settings=settings)
+        return Slot(self._backend, stop=self._stop, clock=time.monotonic, settings=self._settings)
 
     def _forget_everything(self) -> None:
         """After a fault nobody knows what is resident. An engine that cannot forget ends, and a new one starts."""
         for sequence in range(self._backend.sequences):
             self._backend.drop(sequence)
         self._slot = self._new_slot()
+
+
+def _key(config: EngineConfig, backend: Backend) -> tuple[str, ...]:
+    """All that exactness depends on."""
+    return (backend.model.fingerprint, config.profile, str(config.threads), str(config.chunk), backend.build)
+
+
+def _slot_settings(config: EngineConfig) -> SlotSettings:
+    return SlotSettings(
+        spare_cells=config.spare_cells,
+        parking_bytes=config.parking_mb * 1024 * 1024,
+        sample=_sample(),
+        today=date.today(),
+    )
 
 
 def _sample() -> str:

@@ -2,8 +2,8 @@
 
 from attrs import define, field
 
+from modeld.slot.claims import Claim
 from modeld.slot.prefill import Counts
-from modeld.slot.shelf import Claim
 from modelwire.messages import Outcome, Timings, Usage
 
 

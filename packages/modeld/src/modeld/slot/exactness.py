@@ -58,7 +58,7 @@ class ExactnessTest:
         )
 
     def run(self, sequences: Sequence[int]) -> bool:
-        """Does parts on empty sequences until all are done (True) or the stop flag is set. They are empty afterwards."""
+        """Does parts on empty sequences until all are done (True) or the stop flag is set; leaves them empty."""
         self._one, self._two, self._three = sequences
         while self._parts:
             try:

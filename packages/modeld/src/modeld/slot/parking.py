@@ -11,6 +11,8 @@ from attrs import define, frozen
 from modeld.backends.base import Backend, BackendError, ExportingBackend, Ids
 from modeld.slot.tape import Kept, Owner, Tape, common_length
 
+State = tuple[bytes, ...]
+
 
 @frozen(eq=False, kw_only=True)
 class Parked:
@@ -18,7 +20,7 @@ class Parked:
 
     owner: Owner
     ids: Ids
-    state: tuple[bytes, ...]
+    state: State
     kept: Kept | None
 
     @property
@@ -76,24 +78,38 @@ class Parking:
 
     @property
     def pays(self) -> bool:
-        """Whether saving and loading a token costs less than its prefill, as measured; where nothing was, it is tried."""
+        """Whether saving and loading a token costs less than its prefill, as measured; without figures it is tried."""
         rate = self._rate()
         return not rate or self._saving.per_token + self._loading.per_token < 1 / rate
 
     def park(self, tape: Tape) -> None:
         """Keeps a copy of a tape that is about to go, where that pays and fits."""
-        if self._backend is None or tape.length < self._least or not self.pays:
-            return
-        began = self._clock()
-        try:
-            state = self._backend.save(tape.sequence, tape.length)
-        except BackendError:
+        state = self.saved(tape, tape.length) if self._max_bytes else None
+        if state is None:
             return  # it can be prefilled again
-        self._saving.learn(tape.length, self._clock() - began)
         self._places = [place for place in self._places if not _within(place.ids, tape.ids)]
         self._places.append(Parked(owner=tape.owner, ids=tape.ids, state=state, kept=tape.kept))
         while self.bytes > self._max_bytes:
             self._places.pop(0)
+
+    def saved(self, tape: Tape, length: int) -> State | None:
+        """The state of a tape's beginning; None where the backend cannot tell it or it does not pay."""
+        if self._backend is None or length < self._least or not self.pays:
+            return None
+        began = self._clock()
+        try:
+            state = self._backend.save(tape.sequence, length)
+        except BackendError:
+            return None
+        self._saving.learn(length, self._clock() - began)
+        return state
+
+    def load(self, sequence: int, state: State, length: int) -> None:
+        """Into an empty sequence. Raises `BackendError`."""
+        assert self._backend is not None, "nothing is saved on a backend that cannot export"
+        began = self._clock()
+        self._backend.load(sequence, state, length)
+        self._loading.learn(length, self._clock() - began)
 
     def best(self, ids: Ids, resident: int) -> Parked | None:
         """What would save a request the most, if that is worth it beside the `resident` tokens of it."""
@@ -102,11 +118,8 @@ class Parking:
 
     def restore(self, place: Parked, tape: Tape) -> None:
         """Into the empty sequence of `tape`, of which only the backend learns here. Raises `BackendError`."""
-        assert self._backend is not None, "nothing is parked on a backend that cannot export"
         self._places.remove(place)
-        began = self._clock()
-        self._backend.load(tape.sequence, place.state, len(place.ids))
-        self._loading.learn(len(place.ids), self._clock() - began)
+        self.load(tape.sequence, place.state, len(place.ids))
         self.restored += 1
 
     def close(self, owner: Owner) -> None:

@@ -7,44 +7,14 @@ forks, so that it cannot harm what it starts from.
 from collections.abc import Iterator
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve
 
 from modeld.backends.base import Backend, BackendError, Ids, Logits
 from modeld.engine.messages import ShelfFigures
 from modeld.slot.cells import CellPool
+from modeld.slot.claims import Claim, Match, Wanted
 from modeld.slot.parking import Parking
 from modeld.slot.tape import Kept, Owner, Tape, TapeKind, common_length
-
-
-@frozen(kw_only=True)
-class Wanted:
-    """What an operation needs. `logits`: those of the last position too, so a match without them is one shorter."""
-
-    ids: Ids
-    owner: Owner
-    guess: bool
-    logits: bool
-
-
-@frozen(kw_only=True)
-class Claim:
-    """The tape that serves an operation: `reused` positions of it are right, `whole` if that was all of the request.
-
-    Positions from `reused` on may hold something else until `Shelf.cut` removes it. `guessed` of the reused ones were
-    made by a guess.
-    """
-
-    tape: Tape
-    reused: int
-    whole: bool
-    guessed: int = 0
-
-
-@frozen
-class _Match:
-    tape: Tape
-    common: int
-    usable: int
 
 
 class Shelf:
@@ -99,18 +69,18 @@ class Shelf:
             self._touch(claim.tape)
         return claim
 
-    def _best(self, wanted: Wanted) -> _Match | None:
+    def _best(self, wanted: Wanted) -> Match | None:
         """The tape with the longest usable match; then the session's own, then its client's, then the latest used."""
         matches = [self._match(tape, wanted) for tape in self._tapes.values()]
 
-        def rank(match: _Match) -> tuple[int, bool, bool, int]:
+        def rank(match: Match) -> tuple[int, bool, bool, int]:
             tape = match.tape
             own = tape.kind is TapeKind.REAL and tape.owner == wanted.owner
             return match.usable, own, tape.owner.client == wanted.owner.client, tape.used
 
         return max((match for match in matches if match.usable), key=rank, default=None)
 
-    def _bring_back(self, wanted: Wanted, best: _Match | None) -> bool:
+    def _bring_back(self, wanted: Wanted, best: Match | None) -> bool:
         """Whether a parked tape that matches better than all resident ones is resident now."""
         place = self._parking.best(wanted.ids, best.usable if best is not None else 0)
         if place is None:
@@ -135,12 +105,12 @@ class Shelf:
         return True
 
     @staticmethod
-    def _match(tape: Tape, wanted: Wanted) -> _Match:
+    def _match(tape: Tape, wanted: Wanted) -> Match:
         common = common_length(tape.ids, wanted.ids)
         lacks_logits = wanted.logits and common == len(wanted.ids) and tape.kept_at(common) is None
-        return _Match(tape, common, common - lacks_logits)
+        return Match(tape, common, common - lacks_logits)
 
-    def _claim_real(self, wanted: Wanted, best: _Match | None) -> Claim:
+    def _claim_real(self, wanted: Wanted, best: Match | None) -> Claim:
         own = self._own(wanted.owner)
         if best is None or best.tape is own:
             tape = own if own is not None else self._fresh(wanted, None)
@@ -156,7 +126,7 @@ class Shelf:
         whole = best is not None and best.common == len(wanted.ids)
         return Claim(tape=tape, reused=reused, whole=whole, guessed=tape.use_guessed(reused))
 
-    def _claim_guess(self, wanted: Wanted, best: _Match | None) -> Claim | None:
+    def _claim_guess(self, wanted: Wanted, best: Match | None) -> Claim | None:
         if best is None:
             fresh = self._fresh(wanted, None)
             return Claim(tape=fresh, reused=0, whole=False) if fresh is not None else None
@@ -167,7 +137,7 @@ class Shelf:
         return Claim(tape=tape, reused=min(best.usable, tape.length), whole=whole) if tape is not None else None
 
     @staticmethod
-    def _extends_guess(best: _Match, wanted: Wanted) -> bool:
+    def _extends_guess(best: Match, wanted: Wanted) -> bool:
         tape = best.tape
         ours = tape.kind is TapeKind.GUESS and tape.owner.client == wanted.owner.client
         return ours and best.common == tape.length
@@ -194,7 +164,7 @@ class Shelf:
         tape = self._tapes[sequence] = Tape(sequence=sequence, owner=wanted.owner, kind=kind)
         return tape
 
-    def _forked(self, wanted: Wanted, best: _Match) -> Tape | None:
+    def _forked(self, wanted: Wanted, best: Match) -> Tape | None:
         """A new tape that shares the match. Where only the source itself could make room for it, the source."""
         tape = self._fresh(wanted, best.tape)
         if tape is None:
@@ -207,11 +177,26 @@ class Shelf:
         try:
             self._backend.fork(best.tape.sequence, tape.sequence, best.usable)
         except BackendError:
-            self._backend.drop(tape.sequence)  # it starts cold: slower, never wrong
+            self._backend.drop(tape.sequence)
+            self._copy(best, tape)
             return tape
         tape.copy_from(best.tape, best.usable)
         self._pool.share(tape.cells)
         return tape
+
+    def _copy(self, best: Match, tape: Tape) -> None:
+        """Where a library cannot share cells, a copy of their state; without one the tape starts cold, never wrong."""
+        source, length = evolve(best.tape), best.usable  # making room may let the source go
+        state = self._parking.saved(source, length)
+        if state is None or not self.make_room(tape, length):
+            return
+        try:
+            self._parking.load(tape.sequence, state, length)
+        except BackendError:
+            self._backend.drop(tape.sequence)
+            return
+        tape.copy_from(source, length)
+        tape.cells = self._pool.take(length)
 
     def spare(self, sequences: int, cells: int) -> list[int]:
         """Sequences without a tape, with `cells` free ones for them; none where somebody would have to go."""

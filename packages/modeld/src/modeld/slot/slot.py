@@ -22,6 +22,7 @@ from modeld.engine.messages import (
     ShelfFigures,
 )
 from modeld.slot.account import Account
+from modeld.slot.claims import Claim, Wanted
 from modeld.slot.exactness import SEQUENCES, ExactnessTest
 from modeld.slot.generate import Answer, Decoder, Drafter, NoDrafts
 from modeld.slot.native import generate_natively
@@ -30,7 +31,7 @@ from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
 from modeld.slot.prompt import Encoder
 from modeld.slot.sampling import Sampler, check_config
 from modeld.slot.settings import SlotSettings
-from modeld.slot.shelf import Claim, Shelf, Wanted
+from modeld.slot.shelf import Shelf
 from modeld.slot.tape import Owner
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import DecodeConfig, Reason

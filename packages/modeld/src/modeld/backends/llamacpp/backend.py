@@ -30,8 +30,6 @@ class LlamaBackend:
     An error other than `BackendError` means that what is resident is no longer known.
     """
 
-    capabilities = Capabilities(fork="cells", rollback=True, stop="node", logits=True, export_state=True)
-
     def __init__(
         self,
         model: llama.llama_model_p,
@@ -50,6 +48,7 @@ class LlamaBackend:
         self._stop = stop  # the library holds its address
         self._memory = LlamaMemory(ctx)
         self._window = llama.llama_model_n_swa(model)
+        self.capabilities = Capabilities(fork="cells", rollback=True, stop="node", logits=True, export_state=True)
         self.model = description
         self.vocabulary = vocabulary
         self.context = context

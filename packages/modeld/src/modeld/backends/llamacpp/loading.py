@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from llama_cpp import llama_cpp as llama
 
 from modeld.backends.base import BackendError, LoadError, StopFlag
@@ -68,7 +68,7 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
         in_order=settings.profile == "exact",
         stop=stop,
     )
-    _probe(path, backend)
+    _probe(path, backend, ctx, stop)
     return backend
 
 
@@ -165,8 +165,8 @@ def _metadata(model: llama.llama_model_p, key: str) -> str:
     return buffer.value.decode(errors="replace") if length > 0 else ""
 
 
-def _probe(path: Path, backend: LlamaBackend) -> None:
-    """Fork, trim and go on once, so that a model that cannot do it is refused here and not met in a request."""
+def _probe(path: Path, backend: LlamaBackend, ctx: llama.llama_context_p, stop: StopFlag) -> None:
+    """Take some first steps, so that what a model cannot do is known, or refused, here and not met in a request."""
     tape = np.zeros(3, np.int32)
     try:
         backend.extend(0, tape, 0, 1)
@@ -174,6 +174,11 @@ def _probe(path: Path, backend: LlamaBackend) -> None:
         fit = backend.trim(0, 1)
         backend.extend(1, tape, 2, 1)
         backend.drop(0)
+        backend.capabilities = evolve(
+            backend.capabilities,
+            stop="node" if _stops_inside(backend, ctx, stop) else "step",
+            export_state=_exports(backend),
+        )
         backend.drop(1)
     except (BackendError, RuntimeError) as fault:
         backend.close()
@@ -181,3 +186,25 @@ def _probe(path: Path, backend: LlamaBackend) -> None:
     if not fit:
         backend.close()
         raise LoadError(f"{path} cannot take back tokens, so nothing of it can be reused; choose another model")
+
+
+def _stops_inside(backend: LlamaBackend, ctx: llama.llama_context_p, stop: StopFlag) -> bool:
+    """Whether a callback that always says "stop" is heard: the library polls it only where all work is on the CPU."""
+    always = ctypes.create_string_buffer(b"\x01")
+    llama.llama_set_abort_callback(ctx, _strlen(), ctypes.c_void_p(ctypes.addressof(always)))
+    try:
+        return backend.extend(0, np.zeros(3, np.int32), 0, 0).stopped
+    finally:
+        llama.llama_set_abort_callback(ctx, _strlen(), ctypes.c_void_p(stop.address))
+        backend.drop(0)
+
+
+def _exports(backend: LlamaBackend) -> bool:
+    """Whether the state of sequence 1, of three tokens, can go out and come in again."""
+    try:
+        backend.load(0, backend.save(1, 3), 3)
+    except (BackendError, RuntimeError):
+        return False
+    finally:
+        backend.drop(0)
+    return True
