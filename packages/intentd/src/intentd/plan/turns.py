@@ -138,13 +138,20 @@ def _source(failure: Failure, files: _Files, limit: int) -> str:
 
 
 def _code(failure: Failure, files: _Files, limit: int) -> str:
-    """The blocks that the traceback names, the one that raised first, without the test itself."""
+    """What the traceback names, the code that raised first: files that fit as a whole, of others the block."""
     line = _test_line(failure, files)
     seen = {part_around(files.lines(failure.path), line, limit)} if line else set[str]()
+    whole: set[str] = set()
     shown: list[str] = []
     for frame in _nearest_first(failure):
         room = limit - sum(map(len, shown)) - 2 * len(shown) - 100
-        part = part_around(files.lines(frame.path), frame.line, room) if room > 0 else ""
+        if frame.path in whole or room <= 0:
+            continue
+        part = "\n".join(files.lines(frame.path)).rstrip() if frame.path != failure.path else ""
+        if 0 < len(part) <= room:
+            whole.add(frame.path)
+        else:
+            part = part_around(files.lines(frame.path), frame.line, room)
         if part and part not in seen:
             seen.add(part)
             shown.append(files.show(frame.path, part))

@@ -76,7 +76,8 @@ class KvCache:
             self._memory.copy(sequence, self._garbage, garbage, END)
         removed = self._memory.remove(sequence, length, END)
         if self.arena.garbage_at_top():
-            self._memory.remove(self._garbage, 0, END)
+            for own in (self._garbage, self._scratch):  # a compaction that failed may have left a piece there
+                self._memory.remove(own, 0, END)
             self.arena.lower()
         return removed
 
