@@ -1,6 +1,7 @@
 """What the daemon does with faults of its own; the rest of its life needs real processes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,11 +54,31 @@ async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
     assert "a bug" in caplog.text
 
 
-async def test_a_wanted_model_that_is_refused_ends_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("backend", "says"), [("fake", "no such script"), ("llamacpp", "no such model file")])
+async def test_a_file_that_is_not_there_unloads_nothing(
+    tmp_path: Path, backend: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(Settings(socket=f"ipc://{tmp_path}/modeld.sock", backend=backend), announce=print)
+    monkeypatch.setattr(app._engine, "load", pytest.fail)
+    replies: list[Any] = []
+    monkeypatch.setattr(app._driver, "_reply", lambda client, op, message: replies.append(message))
+    app._engine_said(EngineTwin().ready())
+    app._driver.submit("ann", "l", Load(model=str(tmp_path / "none.gguf")), 0.0)
+    [error] = replies
+    assert error.code == "bad_request"
+    assert says in error.message
+    assert app._driver.state == "idle"
+
+
+async def test_a_wanted_model_that_is_refused_ends_nothing(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str | None] = []
     monkeypatch.setattr(app._engine, "load", asked.append)
     app._engine_said(EngineTwin().ready())
-    app._driver.submit("ann", "l", Load(model="/bad.gguf"), 0.0)
+    bad = tmp_path / "bad.gguf"
+    bad.touch()
+    app._driver.submit("ann", "l", Load(model=str(bad)), 0.0)
     app._engine_said(Refused(message="not a GGUF file"))
-    assert asked == ["/bad.gguf", None]
+    assert asked == [str(bad), None]
     assert not app._stop.is_set()

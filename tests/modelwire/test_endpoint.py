@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,19 @@ def test_a_claim_ends_with_its_process_even_when_that_is_killed(endpoint: str) -
     assert check_endpoint(endpoint).exists(), "the socket is left over"
     with Claim(endpoint):
         assert not check_endpoint(endpoint).exists()
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_what_is_no_socket_is_never_removed(directory: Path, make: Callable[[Path], None]) -> None:
+    path = directory / "notes.txt"
+    make(path)
+    with pytest.raises(EndpointError, match="is there and no socket: move it away"):
+        Claim(f"ipc://{path}")
+    assert path.lstat()
+    assert list(directory.iterdir()) == [path]
+
+
+def test_a_file_that_came_in_place_of_the_socket_outlives_the_claim(endpoint: str) -> None:
+    with Claim(endpoint):
+        check_endpoint(endpoint).write_text("precious")
+    assert check_endpoint(endpoint).read_text() == "precious"

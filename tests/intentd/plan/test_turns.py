@@ -37,13 +37,27 @@ def named(failures: Sequence[Failure], name: str) -> Failure:
 def test_a_turn_shows_the_test_then_the_code_then_the_traceback(failures: Failures, turn_of: TurnOf) -> None:
     text = text_of(turn_of(named(failures("plain"), "odd")))
     order = [
-        'tests/test_prices.py:\n```\n@pytest.mark.parametrize("kind"',
-        "shop/prices.py:\n```\ndef rate(kind):",
-        "shop/prices.py:\n```\ndef gross(net",
+        "tests/test_prices.py:\n```\n",
+        '@pytest.mark.parametrize("kind"',
+        "shop/prices.py:\n```\n",
+        "def rate(kind):",
         "E           LookupError: no rate for odd - kind",
         "Say in a few sentences why tests/test_prices.py::test_kinds[odd - kind] fails",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+
+
+def test_files_that_fit_are_shown_whole_and_once_and_of_others_the_block(
+    failures: Failures, turn_of: TurnOf, project: dict[str, str]
+) -> None:
+    failure = named(failures("plain"), "odd")
+    path = "/project/shop/prices.py"
+    small = text_of(turn_of(failure))
+    assert small.count(project[path].rstrip()) == 1
+    padding = "\n".join(f"FILLER_{number} = {number}" for number in range(2000))
+    large = text_of(turn_of(failure, files={**project, path: f"{project[path]}\n{padding}"}))
+    assert "def rate(kind):" in large
+    assert "FILLER" not in large
 
 
 def test_the_stable_part_does_not_depend_on_the_failure(failures: Failures, turn_of: TurnOf) -> None:

@@ -41,6 +41,16 @@ def test_it_ends_as_cat_does_when_nobody_reads_on(environment: dict[str, str]) -
     assert pipe.wait(LIMIT_S) == -signal.SIGPIPE
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_lost_output_is_said_and_is_no_success(environment: dict[str, str]) -> None:
+    """I1"""
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            PIPE, input=b"x", stdout=full, stderr=subprocess.PIPE, env=environment, timeout=LIMIT_S, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"intentd: cannot write the output: No space left on device\n")
+
+
 def test_ctrl_c_is_the_commands(environment: dict[str, str]) -> None:
     """I1: what the command prints at its end still comes through."""
     pipe = subprocess.Popen(PIPE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

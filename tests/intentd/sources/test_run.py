@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -196,9 +198,9 @@ def test_a_signal_to_the_wrapper_reaches_the_command_once(environment: Environme
     command.stdout.close()
 
 
-@pytest.mark.parametrize("on_terminal", [False, True])
+@pytest.mark.parametrize(("on_terminal", "source"), [(False, ""), (True, ""), (True, "< /dev/null")])
 def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothing(
-    open_screen: Open, environment: Environment, tmp_path: Path, on_terminal: bool
+    open_screen: Open, environment: Environment, tmp_path: Path, on_terminal: bool, source: str
 ) -> None:
     """I1: the wrapper ends with the command; what its background child prints later still arrives."""
     fifo = tmp_path / "gate"
@@ -206,11 +208,11 @@ def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothi
     argv = [SH, "-c", f"(read line < {fifo}; echo late) & echo early; exit 3"]
     if on_terminal:
         shell = open_screen(
-            [SH, "-c", f"{' '.join(WRAPPER)} {SH} -c '{argv[2]}'; echo ended $?; echo > {fifo}; sleep 30"],
+            [SH, "-c", f"{' '.join(WRAPPER)} {SH} -c '{argv[2]}' {source}; echo ended $?; echo > {fifo}; sleep 30"],
             wrapped=False,
         )
         shell.until(b"early\r\nended 3\r\n")
-        shell.until(b"late\r")
+        shell.until(b"late\r\n")
     else:
         command = subprocess.Popen([*WRAPPER, *argv], env=environment, stdout=subprocess.PIPE)
         assert command.stdout
@@ -336,3 +338,94 @@ def test_ctrl_c_in_a_pipeline_reaches_the_command_too(open_screen: Open) -> None
     screen.until(b"asking\r\n")
     screen.type(b"\x03")
     screen.until(b"interrupted")
+
+
+# --- output that cannot be written ------------------------------------------------------------------------
+
+FULL = Path("/dev/full")
+NO_SPACE = b"intentd: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("script", "status"), [("echo lost", 1), ("echo lost; exit 7", 7), ("exec yes", -13)])
+def test_lost_output_is_said_and_is_no_success(environment: Environment, script: str, status: int) -> None:
+    """I1: a command that goes on writing notices at its next write."""
+    with FULL.open("wb") as full:
+        ended = subprocess.run(
+            [*WRAPPER, SH, "-c", script],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (status, NO_SPACE)
+
+
+def test_a_file_at_its_size_limit_is_said_too(environment: Environment, tmp_path: Path) -> None:
+    """I1: without us SIGXFSZ kills the command; the wrapper lives on to say it."""
+    line = f"ulimit -f 1; {' '.join(WRAPPER)} /usr/bin/head -c 2000 /dev/zero > {tmp_path / 'out'}"
+    ended = subprocess.run([SH, "-c", line], env=environment, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"intentd: cannot write the output: File too large\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_command_that_prints_nothing_succeeds_on_a_full_disk(environment: Environment) -> None:
+    """I1"""
+    with FULL.open("wb") as full:
+        ended = subprocess.run([*WRAPPER, "/bin/true"], env=environment, stdout=full, timeout=LIMIT_S, check=False)
+    assert ended.returncode == 0
+
+
+# --- output that is processed once ------------------------------------------------------------------------
+
+RAW = """
+import os, termios, tty
+terminal = os.open("/dev/tty", os.O_RDWR)
+before = termios.tcgetattr(terminal)
+tty.setraw(terminal)
+os.write(1, b"A\\nB\\nC")
+termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+os.write(1, b"D\\nE")
+"""
+OPOST_ON = """
+import os, termios
+settings = termios.tcgetattr(1)
+settings[1] |= termios.OPOST | termios.ONLCR
+termios.tcsetattr(1, termios.TCSADRAIN, settings)
+os.write(1, b"x\\ny\\n")
+"""
+
+
+@pytest.mark.parametrize("program", [RAW, OPOST_ON])
+@pytest.mark.parametrize("redirect", [{0: os.devnull}, {2: os.devnull}, {0: os.devnull, 2: os.devnull}])
+def test_what_a_program_sets_for_its_output_holds_where_not_all_is_a_terminal(
+    open_screen: Open, program: str, redirect: dict[int, str]
+) -> None:
+    """I1"""
+    without, wrapped = both_on_a_terminal(open_screen, [PYTHON, "-c", program], redirect=redirect)
+    assert wrapped == without
+
+
+def test_the_terminal_of_a_pipeline_is_as_before_and_works_for_the_others(open_screen: Open) -> None:
+    """I1"""
+    wrapped = f"{' '.join(WRAPPER)} {SH} -c 'echo err >&2; cat; exit 3'"
+    for line in (f"echo x | {wrapped}", f"{wrapped} < /dev/null | cat"):
+        screen = open_screen([SH, "-c", f"stty -a; {line}; stty -a; printf 'one\\ntwo\\nover'"], wrapped=False)
+        screen.until(b"one\r\ntwo\r\nover")
+        first, second = screen.seen.split(b"speed")[1:]
+        assert b"err\r\n" in first
+        assert first.splitlines()[:4] == second.splitlines()[:4]
+
+
+def test_a_signal_while_the_output_is_stuck_leaves_the_terminal_as_before(open_screen: Open) -> None:
+    """I1: nobody reads the screen, and the wrapper is told to end: once for its command, once for itself."""
+    screen = open_screen([SH, "-c", "exec head -c 300000 /dev/zero"], wrapped=True, redirect={0: os.devnull})
+    deadline = time.monotonic() + LIMIT_S
+    while screen.settings()[1] & termios.OPOST:
+        assert time.monotonic() < deadline, "no output ever passed"
+    while not os.waitid(os.P_PID, screen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        assert time.monotonic() < deadline, "it never ended"
+        os.kill(screen.pid, signal.SIGTERM)
+        os.sched_yield()
+    assert screen.settings()[1] & termios.OPOST

@@ -8,8 +8,8 @@ import pytest
 
 from modeld.engine import messages as engine_messages
 from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, codec, framed, read_frame
-from modeld.engine.messages import Begun, Encode, Quit, Ready, Run
-from modelwire.codec import Codec
+from modeld.engine.messages import Begun, Encode, Encoded, Quit, Ready, Run
+from modelwire.codec import MAX_ITEMS, Codec
 from modelwire.messages import ChatMessage, DecodeConfig, ModelDescription, Text
 
 
@@ -100,3 +100,9 @@ async def test_a_length_beyond_the_limit_is_not_waited_for(ends: tuple[Channel, 
 def test_every_kind_of_message_has_a_converter() -> None:
     assert set(engine_messages.KINDS) >= {"run", "encode", "quit", "ready", "refused", "ended", "failed"}
     assert isinstance(codec(), Codec)
+
+
+def test_a_frame_may_hold_a_longer_list_than_the_wire() -> None:
+    """Ids of a long text, and a conversation of more messages than one message of the wire has."""
+    encoded = Encoded(ids=(7,) * (MAX_ITEMS + 1))
+    assert codec().decode(codec().encode("1", encoded)).message == encoded

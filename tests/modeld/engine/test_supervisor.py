@@ -174,6 +174,61 @@ async def test_nothing_can_be_sent_before_ready_nor_after_death(start: Start, nu
         supervisor.send(RUN)
 
 
+def _holds_the_burial(child: ScriptedChild, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Set when the child is dead, but nobody was told; and to set for it to go on."""
+    dead, go = asyncio.Event(), asyncio.Event()
+
+    async def bury(grace: float) -> str:
+        dead.set()
+        await asyncio.wait_for(go.wait(), 5)
+        child.buried = True
+        return "was ended by SIGKILL"
+
+    monkeypatch.setattr(child, "bury", bury)
+    return dead, go
+
+
+async def test_what_is_sent_to_an_engine_that_has_just_died_is_ended_by_its_loss(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S13."""
+    supervisor = await start()
+    child = await _ready(nursery)
+    dead, go = _holds_the_burial(child, monkeypatch)
+    child.dies()
+    await asyncio.wait_for(dead.wait(), 5)
+    assert supervisor.pid == 0
+    supervisor.send(RUN)
+    assert nursery.told == [READY]
+    go.set()
+    second = await _ready(nursery, 2)
+    assert [type(told) for told in nursery.told] == [Ready, EngineGone, Ready]
+    supervisor.send(RUN)
+    assert second.heard == [RUN]
+
+
+@pytest.mark.parametrize("loads", [False, True])
+async def test_an_engine_that_has_just_died_is_unloaded_or_exchanged_like_another(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, loads: bool
+) -> None:
+    supervisor = await start()
+    child = await _ready(nursery)
+    dead, go = _holds_the_burial(child, monkeypatch)
+    child.dies()
+    await asyncio.wait_for(dead.wait(), 5)
+    if loads:
+        supervisor.load("/other.gguf")
+    else:
+        supervisor.unload()
+    go.set()
+    if loads:
+        assert (await _ready(nursery, 2)).model == "/other.gguf"
+        assert nursery.told == [READY, READY]
+    else:
+        await nursery.until(lambda: len(nursery.told) > 1)
+        assert nursery.told == [READY, EngineUnloaded(epoch=1)]
+
+
 async def test_after_a_death_a_new_epoch_begins(start: Start, nursery: Nursery) -> None:
     """S13."""
     supervisor = await start()

@@ -15,6 +15,7 @@ from modeld.engine.messages import Encode, Encoded, Ended, Failed, FromEngine, P
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.engine.worker import serve
 from modeld.slot import Slot
+from modeld.slot.runs import RunCache
 from modelwire.messages import DecodeConfig, Outcome, Text
 
 
@@ -81,6 +82,34 @@ def test_it_says_ready_then_serves(engine: Callable[..., Front]) -> None:
     assert isinstance(answers[-1], Ended)
     assert answers[-1].usage.generated == 3
     assert isinstance(front.ask(Encode(prompt=(Text(text="abc"),)))[-1], Encoded)
+
+
+@pytest.mark.parametrize("ask", [_run, lambda text: Encode(prompt=(Text(text=text),))])
+def test_megabytes_of_prompt_are_refused_before_they_are_tokenised_and_the_engine_goes_on(
+    engine: Callable[..., Front], monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], Any]
+) -> None:
+    front = engine(context=1000)
+    front.next()
+    with monkeypatch.context() as broken:
+        broken.setattr(RunCache, "ids", pytest.fail)
+        [failed] = front.ask(ask("x" * 4_000_000))
+    assert isinstance(failed, Failed)
+    assert failed.code == "context_overflow"
+    assert failed.numbers == {"bytes": 4_000_000, "limit": 16_000, "context": 1000}
+    assert "shorten it to less than 16000 bytes" in failed.message
+    assert isinstance(front.ask(_run())[-1], Ended)
+
+
+def test_more_ids_than_a_message_holds_are_not_sent(
+    engine: Callable[..., Front], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = engine()
+    front.next()
+    monkeypatch.setattr("modeld.slot.slot.MAX_ITEMS", 9)
+    assert isinstance(front.ask(Encode(prompt=(Text(text="x" * 9),)))[-1], Encoded)
+    failed = front.ask(Encode(prompt=(Text(text="x" * 10),)))[-1]
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.numbers) == ("too_large", {"tokens": 10, "limit": 9})
 
 
 def test_what_cannot_be_loaded_is_refused(engine: Callable[..., Front]) -> None:

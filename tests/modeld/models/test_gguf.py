@@ -81,6 +81,7 @@ def test_a_model_in_parts_is_all_of_its_parts(tmp_path: Path) -> None:
         path.write_bytes(HEAD)
     assert gguf.parts(paths[0]) == paths
     assert gguf.parts(tmp_path / "single.gguf") == [tmp_path / "single.gguf"]
+    gguf.check_all(paths[0])
     paths[1].unlink()
     with pytest.raises(LoadError, match=r"no such model file: .*00002-of-00003"):
         gguf.parts(paths[0])

@@ -1,5 +1,6 @@
 """The cached Q4_0 version of a model."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,9 +52,21 @@ def test_a_truncated_file_is_made_again(source: Path) -> None:
     assert quantiser.calls == 2
 
 
+@pytest.mark.parametrize("damage", [b"not a model".ljust(24), None])
+def test_a_file_of_the_right_size_that_is_damaged_is_made_again(source: Path, damage: bytes | None) -> None:
+    """One byte is enough, also where the file's times do not show it."""
+    quantiser = CountingQuantiser()
+    target = requantised(source, quantiser)
+    whole, times = target.read_bytes(), target.stat()
+    target.write_bytes(damage.ljust(len(whole))[: len(whole)] if damage else whole[:-3] + b"?" + whole[-2:])
+    os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert requantised(source, quantiser).read_bytes() == whole
+    assert quantiser.calls == 2
+
+
 def test_a_file_whose_completion_was_not_noted_is_made_again(source: Path) -> None:
     quantiser = CountingQuantiser()
-    requantised(source, quantiser).with_suffix(".size").unlink()
+    requantised(source, quantiser).with_suffix(".sha256").unlink()
     requantised(source, quantiser)
     assert quantiser.calls == 2
 

@@ -44,6 +44,28 @@ def test_temperature_comes_last_and_sharpens() -> None:
     assert set(_drawn(scores, temperature=100.0, top_p=0.5)) == {0}  # the filter saw the shares before it
 
 
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-40, 1e-7])
+def test_a_temperature_next_to_nothing_is_greedy(temperature: float) -> None:
+    scores = _logits(1, 30, 30, 2)
+    assert Sampler(DecodeConfig(temperature=temperature, top_p=0.9, seed=5)).choose(scores, NOTHING) == 1
+
+
+@given(
+    st.floats(0, 1e300),
+    st.floats(0.1, 10),
+    st.lists(st.floats(width=32, allow_nan=False, max_value=2.0**100), min_size=1, max_size=20),
+)
+def test_whatever_is_valid_draws_a_possible_token_without_a_warning(
+    temperature: float, penalty: float, scores: list[float]
+) -> None:
+    logits = _logits(*scores, 0.0)
+    config = DecodeConfig(temperature=temperature, repeat_penalty=penalty, top_p=0.9, min_p=0.01)
+    check_config(config)
+    with np.errstate(all="raise", under="ignore"):
+        chosen = Sampler(config).choose(logits, np.arange(len(logits), dtype=np.int32))
+    assert math.isfinite(logits[chosen])
+
+
 def test_top_k_keeps_k_and_of_equal_ones_at_the_edge_the_lowest_ids() -> None:
     assert set(_drawn((1, 2, 1, 1), top_k=2)) == {0, 1}
     assert set(_drawn((1, 2, 1, 1), top_k=9)) == {0, 1, 2, 3}
@@ -67,7 +89,7 @@ def test_the_penalty_divides_what_is_positive_and_multiplies_what_is_not() -> No
     assert Sampler(config).choose(_logits(1.0, 3.0, 1.4, 0.0), history) == 1
     assert Sampler(config).choose(_logits(1.0, 2.5, 1.4, 0.0), history) == 2
     assert Sampler(config).choose(_logits(-3.0, -1.0, -1.5, -9.0), history) == 2
-    everything = DecodeConfig(repeat_penalty=2.0, repeat_last_n=-1)
+    everything = DecodeConfig(repeat_penalty=2.0, repeat_last_n=100)
     assert Sampler(everything).choose(_logits(2.0, 2.0, 2.0, 1.5), history) == 3
     off = DecodeConfig(repeat_penalty=2.0, repeat_last_n=0)
     assert Sampler(off).choose(_logits(1.0, 3.0, 2.9, 0.0), history) == 1
@@ -116,9 +138,12 @@ def test_logits_that_are_no_numbers_are_the_backends_fault(scores: tuple[float, 
         {"min_p": 1.1},
         {"min_p": math.nan},
         {"repeat_penalty": 0.0},
+        {"repeat_penalty": 0.09},
+        {"repeat_penalty": 10.1},
+        {"repeat_penalty": 1e300},
         {"repeat_penalty": math.nan},
         {"repeat_penalty": math.inf},
-        {"repeat_last_n": -2},
+        {"repeat_last_n": -1},
         {"seed": -1},
         {"speculative_ngram": -1},
         {"stop": ("",)},
@@ -137,6 +162,6 @@ def test_the_defaults_and_the_extremes_are_fine() -> None:
     check_config(DecodeConfig())
     check_config(
         DecodeConfig(
-            max_tokens=0, temperature=5, top_k=1, top_p=0, min_p=1, repeat_last_n=-1, seed=2**80, stop=("x" * 256,) * 16
+            max_tokens=0, temperature=5, top_k=1, top_p=0, min_p=1, repeat_last_n=0, seed=2**80, stop=("x" * 256,) * 16
         )
     )

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from modeld.about import About
+from modeld.backends.base import LoadError
 from modeld.config import Settings
 from modeld.driver import Driver
 from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
 from modeld.engine.supervisor import Supervisor
+from modeld.models import gguf
 from modeld.recording import Recorder, RecordFault, write_segment
 from modeld.schedule import ScheduleLimits
 from modeld.schedule.board import Board
@@ -58,6 +60,7 @@ class App:
             also=self._record,
             model=settings.model_path(),
             unload_after=settings.unload_after,
+            check_model=_check_script if settings.backend == "fake" else gguf.check_all,
         )
         about = About(message_bytes=codec.max_bytes, sessions=settings.sessions, queue=settings.queue, started=clock())
         self._server = Server(self._router, self._driver, about, clock=clock, engine_pid=lambda: self._engine.pid)
@@ -178,6 +181,11 @@ class App:
             os._exit(128 + number)  # the engine ends with us, the lock is the kernel's
         self._signal = number
         self._stop.set()
+
+
+def _check_script(path: Path) -> None:
+    if not path.is_file():
+        raise LoadError(f"no such script: {path}; give the file of a fake model")
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -6,7 +6,10 @@ client is a name to reply to.
 
 import logging
 from collections import deque
+from collections.abc import Callable
+from pathlib import Path
 
+from modeld.backends.base import LoadError
 from modeld.confirmations import Confirmations
 from modeld.engine.messages import (
     Ended,
@@ -33,6 +36,7 @@ from modelwire.messages import (
     Acknowledged,
     Done,
     Error,
+    Load,
     Progress,
     Started,
     Tokenize,
@@ -62,8 +66,12 @@ class Driver:
         also: Listener | None = None,
         model: str | None = None,
         unload_after: float | None = None,
+        check_model: Callable[[Path], None] = lambda path: None,
     ) -> None:
-        """`also` is told every event of the scheduler. `unload_after`: seconds without any operation."""
+        """`also` is told every event of the scheduler. `unload_after`: seconds without any operation.
+
+        `check_model` raises `LoadError` for a file that need not be tried.
+        """
         self.scheduler = Scheduler(limits)
         self.journal = Journal(self.scheduler, also=also)
         self.sessions = Sessions(sessions)
@@ -71,6 +79,7 @@ class Driver:
         self.stories = Stories()
         self.stopping = False
         self._unload_after = unload_after
+        self._check_model = check_model
         self._used = 0.0
         self._reply = reply
         self._flights: dict[OpKey, Flight] = {}
@@ -127,8 +136,13 @@ class Driver:
             return
         try:
             check_operation(message)
+            if isinstance(message, Load) and message.model:
+                self._check_model(Path(message.model))
         except WireError as fault:
             self._reply(client, op, _error(fault))
+            return
+        except LoadError as fault:
+            self._reply(client, op, Error(code=ErrorCode.BAD_REQUEST, message=str(fault)))
             return
         flight = Flight(OpKey(client, op), message, now)
         self._flights[flight.key] = flight

@@ -48,11 +48,13 @@ class Codec:
         kinds: Mapping[str, type],
         *,
         max_bytes: int = MAX_MESSAGE_BYTES,
+        max_items: int = MAX_ITEMS,
         version: int = PROTOCOL_VERSION,
     ) -> None:
         self._classes = dict(kinds)
         self._names = {cls: name for name, cls in kinds.items()}
         self._max_bytes = max_bytes
+        self._max_items = max_items
         self._version = version
         self._converter = _strict_converter()
         self._packer = msgpack.Packer(use_bin_type=True, autoreset=True)
@@ -91,7 +93,7 @@ class Codec:
             raise DecodeFault(
                 ErrorCode.TOO_LARGE, f"message of {len(data)} bytes; the limit is {self._max_bytes} bytes"
             )
-        fields = _unpack(data)
+        fields = _unpack(data, self._max_items)
         op = fields.pop("op", None)
         if not isinstance(op, str) or not 0 < len(op) <= MAX_OP_LENGTH:
             raise DecodeFault(ErrorCode.MALFORMED, f"'op' must be a string of 1 to {MAX_OP_LENGTH} characters")
@@ -114,8 +116,8 @@ class Codec:
 # --- bytes to a map -------------------------------------------------------------------------------------
 
 
-def _unpack(data: bytes | memoryview) -> dict[str, Any]:
-    items = min(len(data), MAX_ITEMS)
+def _unpack(data: bytes | memoryview, max_items: int) -> dict[str, Any]:
+    items = min(len(data), max_items)
     try:
         fields = msgpack.unpackb(
             data,

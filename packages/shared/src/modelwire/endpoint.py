@@ -86,6 +86,14 @@ def _platform_runtime_dir() -> Path:
             ) from None
 
 
+def _may_be_removed(path: Path) -> bool:
+    """Whether `path` is a socket, or nothing."""
+    try:
+        return stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
 class Claim:
     """The right to serve an endpoint, held by at most one process of the machine.
 
@@ -95,6 +103,8 @@ class Claim:
 
     def __init__(self, endpoint: str) -> None:
         self._socket = check_endpoint(endpoint)
+        if not _may_be_removed(self._socket):
+            raise EndpointError(f"{self._socket} is there and no socket: move it away or choose another with --socket")
         self._lock = self._socket.with_name(self._socket.name + ".lock")
         self._file = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -112,7 +122,8 @@ class Claim:
     def release(self) -> None:
         """Removes the socket, then gives the claim up. Harmless when repeated."""
         if self._file >= 0:
-            self._socket.unlink(missing_ok=True)
+            if _may_be_removed(self._socket):
+                self._socket.unlink(missing_ok=True)
             os.close(self._file)
             self._file = -1
 

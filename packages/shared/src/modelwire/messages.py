@@ -58,9 +58,10 @@ Prompt = tuple[Part, ...]
 class DecodeConfig:
     """How to generate. The default is greedy.
 
-    Sampling runs in the order penalty, top-k, top-p, min-p, temperature. `temperature` 0 is greedy. `top_k` 0,
-    `top_p` 1 and `min_p` 0 switch those filters off. The same seed and prompt give the same text. `speculative_ngram`
-    is the shortest match that may draft: 0 never drafts, None lets the daemon choose.
+    Sampling runs in the order penalty, top-k, top-p, min-p, temperature. `temperature` 0 is greedy, and so is
+    what cannot be told from it (below 0.000001). `top_k` 0, `top_p` 1 and `min_p` 0 switch those filters off.
+    `repeat_penalty` is from 0.1 to 10; 1, or a `repeat_last_n` of 0, switches it off. The same seed and prompt give the
+    same text. `speculative_ngram` is the shortest match that may draft: 0 never drafts, None lets the daemon choose.
     """
 
     max_tokens: int = 256
@@ -73,6 +74,10 @@ class DecodeConfig:
     seed: int = 0
     stop: tuple[str, ...] = ()
     speculative_ngram: int | None = None
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature < 1e-6
 
 
 # --- questions: answered by one reply, or by an error ---------------------------------------------------

@@ -132,8 +132,11 @@ def _test_line(failure: Failure, files: _Files) -> int | None:
 
 
 def _source(failure: Failure, files: _Files, limit: int) -> str:
+    """The file of the test where it fits as a whole: it holds what the test uses. Else the test's block."""
     line = _test_line(failure, files)
-    part = part_around(files.lines(failure.path), line, limit - 100) if line else ""
+    part = _whole(failure.path, files, limit - 100) if line else ""
+    if line and not part:
+        part = part_around(files.lines(failure.path), line, limit - 100)
     return files.show(failure.path, part) if part else ""
 
 
@@ -141,14 +144,16 @@ def _code(failure: Failure, files: _Files, limit: int) -> str:
     """What the traceback names, the code that raised first: files that fit as a whole, of others the block."""
     line = _test_line(failure, files)
     seen = {part_around(files.lines(failure.path), line, limit)} if line else set[str]()
-    whole: set[str] = set()
     shown: list[str] = []
+    whole: set[str] = set()
+    if line and _whole(failure.path, files, limit - 100):
+        whole.add(failure.path)
     for frame in _nearest_first(failure):
         room = limit - sum(map(len, shown)) - 2 * len(shown) - 100
         if frame.path in whole or room <= 0:
             continue
-        part = "\n".join(files.lines(frame.path)).rstrip() if frame.path != failure.path else ""
-        if 0 < len(part) <= room:
+        part = _whole(frame.path, files, room)
+        if part:
             whole.add(frame.path)
         else:
             part = part_around(files.lines(frame.path), frame.line, room)
@@ -156,6 +161,12 @@ def _code(failure: Failure, files: _Files, limit: int) -> str:
             seen.add(part)
             shown.append(files.show(frame.path, part))
     return "\n\n".join(shown)
+
+
+def _whole(path: str, files: _Files, room: int) -> str:
+    """The file, or nothing where it does not fit."""
+    text = "\n".join(files.lines(path)).rstrip()
+    return text if len(text) <= room else ""
 
 
 def _nearest_first(failure: Failure) -> Iterator[Location]:

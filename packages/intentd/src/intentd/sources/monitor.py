@@ -73,6 +73,16 @@ class Monitor:
         os.waitpid(self.pid, 0)
 
 
+def environment() -> dict[bytes, bytes]:
+    """As we were given it: the interpreter may have added LC_CTYPE to its own copy (PEP 538)."""
+    try:
+        given = Path("/proc/self/environ").read_bytes()
+    except OSError:
+        return dict(os.environb)
+    pairs = (entry.partition(b"=") for entry in given.split(b"\0") if b"=" in entry[1:])
+    return {name: value for name, _, value in pairs}
+
+
 def start(launch: Launch, close: Sequence[int]) -> Monitor:
     """Forks the monitor, which forks the command. `close` are our descriptors that neither may hold."""
     ours, theirs = socket.socketpair()

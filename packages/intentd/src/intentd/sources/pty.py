@@ -9,6 +9,7 @@ import fcntl
 import os
 import signal
 import termios
+import threading
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -30,12 +31,16 @@ class TerminalPair:
     """The outer terminal and a new inner one with the same settings and size.
 
     In the *foreground* the outer one is raw, keys go to the inner one, and the inner one does all processing. In the
-    *background* (a job with `&`, or a part of a pipeline) the outer one stays as it is and does the processing.
+    *background* (a job with `&`) the outer one stays as it is and does the processing. Where the foreground is *shared*
+    with others (a pipeline), the outer one is left to them but for the moments in which the command's output passes.
     """
 
     def __init__(self, outer: int, *, shared: bool) -> None:
         self.outer = outer
         self._shared = shared
+        self._outer_lock = threading.RLock()  # a signal's handler may restore what is just being set
+        self._lifts = False
+        self._lifted = 0
         self._before = termios.tcgetattr(outer)
         self.master, self.slave = os.openpty()
         os.set_blocking(self.master, False)
@@ -67,32 +72,64 @@ class TerminalPair:
         if not self._settled:  # until now the terminal may have been as its shell's line editor needs it
             self._settled = True
             self._copy_settings()
-        self._process_inside(not self._shared)
-        if not self.raw:
-            self._before = termios.tcgetattr(self.outer)
-        self._set_outer(_raw(self._before, process_output=self._shared))
-        self.raw = True
+        self._process_inside(True)
+        self._lifts = self._shared
+        with self._outer_lock:
+            if not self.raw:
+                self._before = termios.tcgetattr(self.outer)
+                self._before[_OFLAG] |= self._lifted
+            self._set_outer(_raw(self._before, process_output=self._shared and not self._lifted))
+            self.raw = True
 
     def enter_background(self) -> None:
+        """Leaves the keys to others: to the rest of the pipeline, or to the shell where this job has the `&`."""
         self.restore()
-        self._process_inside(False)
+        self._lifts = self._shared and self.is_foreground()
+        self._process_inside(self._lifts)
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[None]:
+        """While output passes that the inner terminal has processed, the outer one must not do it again."""
+        self._lift()
+        try:
+            yield
+        finally:
+            self._lower()
+
+    def _lift(self) -> None:
+        with self._outer_lock, contextlib.suppress(termios.error):
+            settings = termios.tcgetattr(self.outer)
+            self._lifted = settings[_OFLAG] & termios.OPOST if self._lifts else 0
+            settings[_OFLAG] &= ~termios.OPOST
+            if self._lifted:
+                self._set_outer(settings)
+
+    def _lower(self) -> None:
+        with self._outer_lock, contextlib.suppress(termios.error):
+            if self._lifted:
+                settings = termios.tcgetattr(self.outer)
+                settings[_OFLAG] |= self._lifted
+                self._set_outer(settings)
+                self._lifted = 0
 
     def restore(self) -> None:
-        """Puts the outer terminal back as it was."""
+        """Puts the outer terminal back as it was, also where output is stuck in it."""
+        self._lower()
         if self.raw:
-            self.raw = False
             self._set_outer(self._before)
+            self.raw = False
 
     def leave(self) -> None:
         """At the command's end: settings that it has changed for good (`stty`) come out, as without us."""
-        if not self.raw:
-            return
-        with contextlib.suppress(termios.error):
-            left = termios.tcgetattr(self.master)
-            left[_OFLAG] |= self._oflag_hidden
-            if left != self._given:
-                self._before = left
+        if self.raw:
+            with contextlib.suppress(termios.error):
+                left = termios.tcgetattr(self.master)
+                left[_OFLAG] |= self._oflag_hidden
+                if left != self._given:
+                    self._before = left
+        self._lifts = False
         self.restore()
+        self._process_inside(False)  # what the command leaves behind may print on
 
     def wants(self) -> tuple[bool, bool]:
         """Whether to wait for (keys of the outer terminal, room in the inner one)."""

@@ -4,12 +4,14 @@ It knows nothing of processes or signals. Each pump has a thread of its own, so 
 the command's output, as without us, and nothing else.
 """
 
+import contextlib
 import errno
 import os
 import select
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 CHUNK_BYTES = 64 * 1024
 QUIET_MS = 50
@@ -20,12 +22,23 @@ _SETTLED_MS, _SETTLE_S = 20, 0.5
 class Pump:
     """Copies `source` to `target` until its end, or until the command has ended and nothing is left to read."""
 
-    def __init__(self, source: int, target: int, seen: Callable[[bytes], None], *, terminal: bool) -> None:
+    def __init__(
+        self,
+        source: int,
+        target: int,
+        seen: Callable[[bytes], None],
+        *,
+        terminal: bool,
+        passing: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self.source = source
         self.target = target
         self.left_open = False
+        self.fault: OSError | None = None
+        """Why output was lost, where it was; a reader who has left is no fault."""
         self._seen = seen
         self._terminal = terminal
+        self._passing = passing
         self._ended, self._end = os.pipe()
         self._copying = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
@@ -74,12 +87,20 @@ class Pump:
         data = read(self.source)
         if data is None:
             return True
-        if data and (write_all(self.target, data) or self._terminal):  # a terminal that is gone comes as a signal
+        if data and (self._give(data) or self._terminal):  # a terminal that is gone comes as a signal
             self._seen(data)
             return True
         if not self._terminal:
             os.close(self.source)  # so that the command, too, sees that nobody reads
         return False
+
+    def _give(self, data: bytes) -> bool:
+        try:
+            with self._passing():
+                return write_all(self.target, data)
+        except OSError as fault:
+            self.fault = None if self._terminal else fault
+            return False
 
 
 def relay(pumps: Sequence[Pump]) -> None:
@@ -91,10 +112,24 @@ def relay(pumps: Sequence[Pump]) -> None:
     while sources:
         for source, _ in watch.poll():
             data = read(source)
-            if data == b"" or (data and not write_all(sources[source], data)):
+            if data == b"" or (data and not _relayed(sources[source], data)):
                 watch.unregister(source)
                 os.close(source)
                 del sources[source]
+
+
+def _relayed(target: int, data: bytes) -> bool:
+    try:
+        return write_all(target, data)
+    except OSError as fault:
+        complain(fault)
+        return False
+
+
+def complain(fault: OSError) -> None:
+    """Says on standard error that output was lost; where that is full too, nobody can be told."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"intentd: cannot write the output: {fault.strerror}\n".encode())
 
 
 def read(fd: int) -> bytes | None:
@@ -110,13 +145,16 @@ def read(fd: int) -> bytes | None:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Writes all of it, also where the descriptor does not block; false where nobody can read it any more."""
+    """Writes all of it, also where the descriptor does not block; false where its reader has left.
+
+    Any other fault (a full disk, a file at its size limit) is raised: the bytes are lost.
+    """
     view = memoryview(data)
     while view:
         try:
             view = view[os.write(fd, view) :]
         except BlockingIOError:
             select.select([], [fd], [])
-        except OSError:
+        except BrokenPipeError:
             return False
     return True

@@ -8,22 +8,24 @@ import os
 import resource
 import select
 import signal
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 from attrs import frozen
 
 from intentd.sources import monitor
 from intentd.sources.pty import TerminalPair, outer_terminal
-from intentd.sources.pump import Pump, relay
+from intentd.sources.pump import Pump, complain, relay
 from intentd.sources.tail import Tail
 
 _TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
 """What a terminal sends, it sends to the whole group."""
 _TO_COMMAND = {signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
 _FORWARDED = _TO_GROUP | _TO_COMMAND
+_HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH}
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
+LOST_OUTPUT = 1
+"""The exit status where the command ended well and its output could not be written."""
 
 
 class Reporter(Protocol):
@@ -74,6 +76,8 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
     finally:
         command.leave_terminal()
     reporter.finished(status, command.tail.total)
+    if command.complain() and status == 0:
+        os._exit(LOST_OUTPUT)
     _end_like(status)
 
 
@@ -92,7 +96,7 @@ class Command:
         foreground = self._choose_ground()
         fds = self._descriptors({fd: write for fd, (_, write) in pipes.items()})
         pair = self._pair
-        launch = monitor.Launch(self._argv, _environment(), fds, pair.slave if pair else None, foreground, mask)
+        launch = monitor.Launch(self._argv, monitor.environment(), fds, pair.slave if pair else None, foreground, mask)
         ours = [read for read, _ in pipes.values()] + ([pair.master] if pair else [])
         self._monitor = monitor.start(launch, ours)
         for _, write in pipes.values():
@@ -102,7 +106,7 @@ class Command:
         if pair:
             os.close(pair.slave)
             shown = next((fd for fd in self._outlets.terminals if fd > 0), pair.outer)
-            self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True))
+            self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, passing=pair.passing))
         first = self._monitor.report()
         self._pid = first.pid if first else 0
 
@@ -114,9 +118,16 @@ class Command:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = self._loop(woken)
         self._monitor.wait()
-        _forget_signals()
+        _forget_signals(self.leave_terminal)
         self._drain()
         return status
+
+    def complain(self) -> bool:
+        """Says which output was lost; whether any was."""
+        faults = [pump.fault for pump in self._pumps if pump.fault]
+        for fault in faults:
+            complain(fault)
+        return bool(faults)
 
     def leave_terminal(self) -> None:
         if self._pair:
@@ -182,8 +193,11 @@ class Command:
             self._pair.copy_size()
             if self._pair.raw:
                 return  # the inner terminal says it
-        if number == signal.SIGCONT and self._pair and self._pair.raw and self._pair.is_foreground():
-            self._pair.enter_foreground()  # whoever had the terminal meanwhile has set it otherwise
+        if number == signal.SIGCONT and self._pair:
+            if not self._pair.raw:
+                self._pair.enter_background()  # which of its kinds may have changed
+            elif self._pair.is_foreground():
+                self._pair.enter_foreground()  # whoever had the terminal meanwhile has set it otherwise
         self._kill(number)
 
     def _kill(self, number: int) -> None:
@@ -224,16 +238,6 @@ class Command:
                 os._exit(0)
 
 
-def _environment() -> dict[bytes, bytes]:
-    """As we were given it: the interpreter may have added LC_CTYPE to its own copy (PEP 538)."""
-    try:
-        given = Path("/proc/self/environ").read_bytes()
-    except OSError:
-        return dict(os.environb)
-    pairs = (entry.partition(b"=") for entry in given.split(b"\0") if b"=" in entry[1:])
-    return {name: value for name, _, value in pairs}
-
-
 def _is_open(fd: int) -> bool:
     try:
         os.fstat(fd)
@@ -258,11 +262,16 @@ def _noted(*_: object) -> None:
     """The wakeup descriptor has the number."""
 
 
-def _forget_signals() -> None:
-    """There is nobody left to forward to: from here on a signal is for us."""
+def _forget_signals(leave: Callable[[], None]) -> None:
+    """There is nobody left to forward to: from here on a signal is for us. One that ends us lets us `leave` first."""
+
+    def end(number: int, _: object) -> None:
+        leave()
+        _end_like(number)
+
     for number in _FORWARDED:
         if signal.getsignal(number) is _noted:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)
 
 
 def _stop_like(number: int, *, group: bool) -> None:

@@ -205,7 +205,7 @@ class FakeBackend:
             self._content.remember(tokens)
             pairs = np.stack([np.arange(len(tokens), dtype=np.int32), tokens], axis=1)
             scores = self._score(pairs)
-            if config.temperature > 0:
+            if not config.greedy:
                 scores = scores / config.temperature + random.gumbel(size=len(scores)).astype(np.float32)
             token = int(np.argmax(scores))
             yield (token,)

@@ -10,6 +10,8 @@ from modelwire.codec import Codec
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Above the largest message of the wire with all ids of a long session beside it."""
+MAX_ITEMS = MAX_FRAME_BYTES
+"""Of one list: whatever a frame has room for. A conversation of many messages has more parts than one on the wire."""
 _LENGTH = struct.Struct("<I")
 
 
@@ -18,7 +20,7 @@ class FrameFault(Exception):
 
 
 def codec() -> Codec:
-    return Codec(KINDS, max_bytes=MAX_FRAME_BYTES)
+    return Codec(KINDS, max_bytes=MAX_FRAME_BYTES, max_items=MAX_ITEMS)
 
 
 def framed(data: bytes) -> bytes:

@@ -109,9 +109,11 @@ class Supervisor:
 
     def send(self, message: ToEngine) -> None:
         """Raises `WireError(TOO_LARGE)`, and RuntimeError where no engine is ready."""
-        if self._child is None or not self._ready:
+        if not self._ready:
             raise RuntimeError(f"{self!r}: nothing can be sent before Ready")
         data = self._codec.encode(str(self._epoch), message)
+        if self._child is None:  # it has just died: `EngineGone` is still to come, and ends this as it does any other
+            return
         self._child.write(data)
         self._expect(reading=len(data))
 
@@ -139,6 +141,7 @@ class Supervisor:
     def _dismiss(self) -> None:
         """What the child still says does not count any more."""
         if self._child is None:
+            self._dismissed = self._ready  # it has just died by itself, and nobody was told yet
             return
         self._dismissed = True
         if self._ready:

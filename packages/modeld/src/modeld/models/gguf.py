@@ -16,7 +16,7 @@ def check(path: Path) -> None:
         if path.is_dir():
             raise LoadError(f"{path} is a directory; give the .gguf file in it")
         if not path.exists():
-            raise LoadError(f"no such model file: {path}; check --model, or leave it out for the packaged model")
+            raise LoadError(f"no such model file: {path}; check the path, or leave it out for the packaged model")
         if not path.is_file():
             raise LoadError(f"{path} is not a regular file; give a .gguf file")
         with path.open("rb") as file:
@@ -29,6 +29,12 @@ def check(path: Path) -> None:
     version = int.from_bytes(head[4:8], "little")
     if version not in _VERSIONS:
         raise LoadError(f"{path} is GGUF version {version}, which cannot be read; convert it to version 3")
+
+
+def check_all(path: Path) -> None:
+    """The same for a model and all the files of its series."""
+    for part in parts(path):
+        check(part)
 
 
 def parts(path: Path) -> list[Path]:

@@ -5,6 +5,7 @@ prefill on a CPU.
 """
 
 import fcntl
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -39,10 +40,10 @@ def _make(source: Path, target: Path, quantise: Quantiser) -> None:
         left.unlink(missing_ok=True)
     try:
         quantise(source, aside)
-        size = aside.stat().st_size
-        _size_note(target).unlink(missing_ok=True)
+        digest = _digest(aside)
+        _note(target).unlink(missing_ok=True)
         aside.replace(target)
-        cache.write_aside(_size_note(target), str(size).encode())
+        cache.write_aside(_note(target), digest)
     except OSError as fault:
         raise LoadError(
             f"cannot write {target}: {fault.strerror}; free some space or set {cache.VARIABLE} to another folder"
@@ -52,15 +53,21 @@ def _make(source: Path, target: Path, quantise: Quantiser) -> None:
 
 
 def _whole(target: Path) -> bool:
-    """Whether the file is there in full: its size was noted only after it was complete."""
+    """Whether every byte is as it was made: the digest was noted only after the file was complete."""
     try:
-        return target.stat().st_size == int(_size_note(target).read_bytes())
-    except (OSError, ValueError):
+        return _note(target).read_bytes() == _digest(target)
+    except OSError:
         return False
 
 
-def _size_note(target: Path) -> Path:
-    return target.with_suffix(".size")
+def _digest(path: Path) -> bytes:
+    """Of the content, read anew each time: a disk can change it without a trace in the file's times."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest().encode()
+
+
+def _note(target: Path) -> Path:
+    return target.with_suffix(".sha256")
 
 
 @contextmanager

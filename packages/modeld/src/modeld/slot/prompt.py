@@ -18,6 +18,21 @@ from modelwire.messages import ChatMessage, Prompt, Text
 
 Piece = str | int
 """Text to tokenise, or a special token."""
+BYTES_PER_TOKEN = 16
+"""Hardly any text has so many; what is longer by this measure than the context is not tokenised, as that takes long."""
+
+
+def check_size(prompt: Prompt, context: int) -> None:
+    """Raises `WireError(CONTEXT_OVERFLOW)` for a prompt that is too long for `context` tokens, whatever they are."""
+    contents = (part.content if isinstance(part, ChatMessage) else part.text for part in prompt)
+    size = sum(len(text.encode(errors="surrogatepass")) for text in contents)
+    if size > (limit := BYTES_PER_TOKEN * context):
+        raise WireError(
+            ErrorCode.CONTEXT_OVERFLOW,
+            f"the prompt has {size} bytes, more than can fit into a context of {context} tokens: shorten it to less "
+            f"than {limit} bytes, or start modeld with a larger --context",
+            numbers={"bytes": size, "limit": limit, "context": context},
+        )
 
 
 class Encoder:

@@ -4,6 +4,7 @@ The order is penalty, top-k, top-p, min-p, temperature, as in llama.cpp. Ties go
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ def check_config(config: DecodeConfig) -> None:
         ("top_k", config.top_k, config.top_k >= 0, "0 (off) or more"),
         ("top_p", config.top_p, 0 <= config.top_p <= 1, "from 0 to 1"),
         ("min_p", config.min_p, 0 <= config.min_p <= 1, "from 0 to 1"),
-        ("repeat_penalty", config.repeat_penalty, 0 < config.repeat_penalty < math.inf, "above 0 (1 is off)"),
-        ("repeat_last_n", config.repeat_last_n, config.repeat_last_n >= -1, "-1 (all), 0 (off) or more"),
+        ("repeat_penalty", config.repeat_penalty, 0.1 <= config.repeat_penalty <= 10, "from 0.1 to 10 (1 is off)"),
+        ("repeat_last_n", config.repeat_last_n, config.repeat_last_n >= 0, "0 (off) or more"),
         ("seed", config.seed, config.seed >= 0, "0 or more"),
         ("speculative_ngram", config.speculative_ngram, (config.speculative_ngram or 0) >= 0, "none, 0 or more"),
         ("stop", len(config.stop), len(config.stop) <= MAX_STOPS, f"at most {MAX_STOPS} strings"),
@@ -52,7 +53,7 @@ class Sampler:
         best = int(np.argmax(logits))
         if not np.isfinite(logits[best]):
             raise BackendError("the model gave logits that are not numbers")
-        if config.temperature == 0:
+        if config.greedy:
             return best
         return self._draw(logits)
 
@@ -66,18 +67,19 @@ class Sampler:
         if config.min_p > 0:
             shares = _softmax(logits[ids])
             ids = ids[shares >= config.min_p * shares.max()]
-        shares = np.cumsum(_softmax(logits[ids] / config.temperature))
+        shares = np.cumsum(_softmax(logits[ids].astype(np.float64) / config.temperature))
         place = int(np.searchsorted(shares, self._random.random() * shares[-1], side="right"))
         return int(ids[min(place, len(ids) - 1)])
 
 
 def _penalised(logits: Logits, history: Ids, config: DecodeConfig) -> Logits:
     """llama.cpp's: each token of the last n once, divided where positive, multiplied where not."""
-    recent = np.unique(history if config.repeat_last_n < 0 else history[-config.repeat_last_n :])
+    recent = np.unique(history[-config.repeat_last_n :])
     scores = logits.copy()
-    scores[recent] = np.where(
-        logits[recent] > 0, logits[recent] / config.repeat_penalty, logits[recent] * config.repeat_penalty
-    )
+    with np.errstate(over="ignore"):  # the lowest number that there is can mean "never": it stays that
+        scores[recent] = np.where(
+            logits[recent] > 0, logits[recent] / config.repeat_penalty, logits[recent] * config.repeat_penalty
+        )
     return scores
 
 
@@ -90,7 +92,7 @@ def _top_k(logits: Logits, k: int) -> NDArray[np.int64]:
     return np.sort(np.concatenate([above, equal[: k - len(above)]]))
 
 
-def _softmax(scores: Logits) -> NDArray[np.float64]:
+def _softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     wide = scores.astype(np.float64)
     powers = np.exp(wide - wide.max())
     return np.asarray(powers / powers.sum())

@@ -28,11 +28,12 @@ from modeld.slot.generate import Answer, Decoder, Drafter, NoDrafts
 from modeld.slot.native import generate_natively
 from modeld.slot.parking import Parking
 from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
-from modeld.slot.prompt import Encoder
+from modeld.slot.prompt import Encoder, check_size
 from modeld.slot.sampling import Sampler, check_config
 from modeld.slot.settings import SlotSettings
 from modeld.slot.shelf import Shelf
 from modeld.slot.tape import Owner
+from modelwire.codec import MAX_ITEMS
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import DecodeConfig, Reason
 
@@ -86,7 +87,10 @@ class Slot:
 
     def encode(self, request: Encode) -> Encoded | Failed:
         try:
+            check_size(request.prompt, self._backend.context)
             ids = self._encoder.encode(request.prompt, complete=request.complete)
+            if len(ids) > MAX_ITEMS:
+                raise _too_many(len(ids))
         except WireError as fault:
             return _failed(fault)
         return Encoded(ids=tuple(ids.tolist()))
@@ -166,10 +170,11 @@ class Slot:
         base = np.frombuffer(request.base, "<i4").astype(np.int32) if len(request.base) % 4 == 0 else None
         if base is None or (len(base) and not 0 <= base.min() <= base.max() < self._backend.vocabulary.size):
             raise WireError(ErrorCode.BAD_REQUEST, "the ids before the prompt are not of this model's vocabulary")
+        context = min(self._backend.context, self._backend.cells)
+        check_size(request.prompt, context)
         ids = self._encoder.encode(request.prompt, complete=request.complete, base=base)
         if config is not None and not len(ids):
             raise WireError(ErrorCode.BAD_REQUEST, "there is nothing to generate from: the prompt is empty")
-        context = min(self._backend.context, self._backend.cells)
         if len(ids) > context:
             raise _overflow(len(ids), context)
         return ids
@@ -236,6 +241,14 @@ def _overflow(prompt: int, context: int) -> WireError:
         f"the prompt has {prompt} tokens, the context holds {context}: shorten the prompt by {prompt - context} "
         "tokens, or start modeld with a larger --context",
         numbers={"prompt": prompt, "context": context, "excess": prompt - context},
+    )
+
+
+def _too_many(ids: int) -> WireError:
+    return WireError(
+        ErrorCode.TOO_LARGE,
+        f"the text has {ids} tokens, a message holds {MAX_ITEMS}: tokenise it in parts",
+        numbers={"tokens": ids, "limit": MAX_ITEMS},
     )
 
 

@@ -43,8 +43,7 @@ class LlamaSettings:
 
 def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
     """Raises `LoadError`. The backend reads `stop` until it is closed."""
-    for part in gguf.parts(path):
-        gguf.check(part)
+    gguf.check_all(path)
     vendor_log.listen()
     llama.llama_backend_init()
     digest = fingerprint(path)
