@@ -420,7 +420,7 @@ def test_the_terminal_of_a_pipeline_is_as_before_and_works_for_the_others(open_s
 
 def test_a_signal_while_the_output_is_stuck_leaves_the_terminal_as_before(open_screen: Open) -> None:
     """I1: nobody reads the screen, and the wrapper is told to end: once for its command, once for itself."""
-    screen = open_screen([SH, "-c", "exec head -c 300000 /dev/zero"], wrapped=True, redirect={0: os.devnull})
+    screen = open_screen([SH, "-c", "stty -onlcr </dev/tty; exec yes"], wrapped=True, redirect={0: os.devnull})
     deadline = time.monotonic() + LIMIT_S
     while screen.settings()[1] & termios.OPOST:
         assert time.monotonic() < deadline, "no output ever passed"

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import signal
 import termios
 import threading
@@ -15,6 +16,9 @@ from typing import Any
 
 _IFLAG, _OFLAG, _CFLAG, _LFLAG, _CC = 0, 1, 2, 3, 6
 KEYS_LIMIT = 4096
+_COMMON_LINES = termios.OPOST | termios.ONLCR
+_LINES_MASK = _COMMON_LINES | termios.OCRNL | termios.ONOCR | termios.ONLRET | termios.OLCUC | termios.OFILL
+_BARE_NEWLINE = re.compile(rb"(?<!\r)\n")
 
 
 def outer_terminal(terminals: Collection[int]) -> int | None:
@@ -32,7 +36,7 @@ class TerminalPair:
 
     In the *foreground* the outer one is raw, keys go to the inner one, and the inner one does all processing. In the
     *background* (a job with `&`) the outer one stays as it is and does the processing. Where the foreground is *shared*
-    with others (a pipeline), the outer one is left to them but for the moments in which the command's output passes.
+    with others (a pipeline), the outer one is left to them but for the moments in which raw output passes.
     """
 
     def __init__(self, outer: int, *, shared: bool) -> None:
@@ -88,21 +92,28 @@ class TerminalPair:
         self._process_inside(self._lifts)
 
     @contextlib.contextmanager
-    def passing(self) -> Iterator[None]:
-        """While output passes that the inner terminal has processed, the outer one must not do it again."""
-        self._lift()
+    def passing(self, data: bytes) -> Iterator[bytes]:
+        """What to write so that the outer terminal shows `data`, which the inner one has processed already.
+
+        Common lines are made as they were, for the outer one to process. It is changed only for what cannot come
+        out of that, as a raw \\n: what others in the pipeline print at that moment is not processed either.
+        """
         try:
-            yield
+            yield self._prepare(data)
         finally:
             self._lower()
 
-    def _lift(self) -> None:
+    def _prepare(self, data: bytes) -> bytes:
         with self._outer_lock, contextlib.suppress(termios.error):
             settings = termios.tcgetattr(self.outer)
-            self._lifted = settings[_OFLAG] & termios.OPOST if self._lifts else 0
+            if not self._lifts or not settings[_OFLAG] & termios.OPOST:
+                return data
+            if settings[_OFLAG] & _LINES_MASK == _COMMON_LINES and not _BARE_NEWLINE.search(data):
+                return data.replace(b"\r\n", b"\n")
+            self._lifted = termios.OPOST
             settings[_OFLAG] &= ~termios.OPOST
-            if self._lifted:
-                self._set_outer(settings)
+            self._set_outer(settings)
+        return data
 
     def _lower(self) -> None:
         with self._outer_lock, contextlib.suppress(termios.error):

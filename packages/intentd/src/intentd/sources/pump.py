@@ -29,7 +29,7 @@ class Pump:
         seen: Callable[[bytes], None],
         *,
         terminal: bool,
-        passing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        passing: Callable[[bytes], AbstractContextManager[bytes]] = nullcontext,
     ) -> None:
         self.source = source
         self.target = target
@@ -96,8 +96,8 @@ class Pump:
 
     def _give(self, data: bytes) -> bool:
         try:
-            with self._passing():
-                return write_all(self.target, data)
+            with self._passing(data) as prepared:
+                return write_all(self.target, prepared)
         except OSError as fault:
             self.fault = None if self._terminal else fault
             return False
