@@ -111,3 +111,14 @@ def test_what_was_written_a_moment_ago_is_looked_at_again(tmp_path: Path, monkey
     look = Texts().look(str(tmp_path))
     look.read(str(tmp_path / "a.py"))
     assert not holds(look.seen)
+
+
+def test_what_is_written_while_it_is_read_was_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    path = tmp_path / "module.py"
+    path.write_text("whole")
+    look = Texts().look(str(tmp_path))
+    look.note(str(path))
+    path.write_text("half of it")
+    assert look.read(str(path)) == "half of it"
+    assert not look.is_settled(str(path))

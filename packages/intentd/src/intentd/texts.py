@@ -68,8 +68,9 @@ class Look:
         return None if data is None or b"\0" in data else self.texts.fit(data)
 
     def is_settled(self, path: str) -> bool:
-        """Whether a file that was read had not just been written: half of it may have been there."""
-        return self.seen.get(path) != UNSETTLED
+        """Whether a file was read whole: not just written before, when half of it may have been there, nor meanwhile."""
+        seen = self.seen.get(path)
+        return seen != UNSETTLED and signature(path) == seen
 
     def note(self, path: str) -> None:
         """Before it is read: what is written meanwhile must show."""
