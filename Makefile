@@ -36,7 +36,7 @@ fmt: setup ## format, and repair what the linter can
 
 bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal ## everything that is measured, into build/bench/
 
-bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 10 minutes)
+bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 20 minutes)
 	@$(BIN)/python -m bench.ttft
 
 bench-preempt: setup-bench ## how long a request waits for a guess, as JSON and as a plot (at most 20 minutes)

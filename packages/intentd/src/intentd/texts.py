@@ -68,7 +68,7 @@ class Look:
         return None if data is None or b"\0" in data else self.texts.fit(data)
 
     def is_settled(self, path: str) -> bool:
-        """Whether a file was read whole: not just written before, when half of it may have been there, nor meanwhile."""
+        """Whether a file was read whole: written neither just before, when half of it may be there, nor meanwhile."""
         seen = self.seen.get(path)
         return seen != UNSETTLED and signature(path) == seen
 
