@@ -294,6 +294,4 @@ def test_the_reports_tell_collection_errors() -> None:
 def test_no_recording_has_a_path_of_the_machine_that_made_it() -> None:
     for path in RECORDED.glob("*.txt"):
         text = path.read_text("utf-8", "replace")
-        assert "/home/" not in text, path
-        assert "/root/" not in text, path
-        assert "/work/" not in text, path
+        assert [top for top in ("home", "root", "work") if f"/{top}/" in text] == [], path
