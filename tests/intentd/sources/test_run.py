@@ -332,7 +332,7 @@ def test_in_a_pipeline_the_keys_are_the_commands_only_when_it_reads(open_screen:
 
 def test_ctrl_c_in_a_pipeline_reaches_the_command_too(open_screen: Open) -> None:
     """I1"""
-    command = 'trap "echo interrupted >/dev/tty; exit" INT; echo asking; sleep 60 & wait'
+    command = r'trap "kill \$!; echo interrupted >/dev/tty; exit" INT; echo asking; sleep 60 & wait'
     script = f"{' '.join(WRAPPER)} {SH} -c '{command}' | /bin/cat"
     screen = open_screen([SH, "-c", script], wrapped=False)
     screen.until(b"asking\r\n")
