@@ -25,6 +25,8 @@ from modeld.schedule.board import Board
 from modeld.schedule.journal import Entry
 from modeld.server import Server
 from modeld.sessions import SessionLimits
+from modelwire.endpoint import is_tcp, runtime_dir, socket_path
+from modelwire.errors import EndpointError
 from modelwire.protocol import MODELD
 from modelwire.router import Router
 
@@ -152,11 +154,12 @@ class App:
     def _fail_inside(self, fault: Exception) -> None:
         """The scheduler's last events are left beside the socket: they tell what led here."""
         log.error("modeld failed", exc_info=fault)
-        path = Path(self._endpoint.removeprefix("ipc://")).with_suffix(".fault.jsonl")
         try:
+            path = (runtime_dir() / "modeld") if is_tcp(self._endpoint) else socket_path(self._endpoint)
+            path = path.with_suffix(".fault.jsonl")
             write_segment(path, self._driver.journal.last())
             left = f"its last events are in {path} (see 'modeld replay')"
-        except (RecordFault, OSError) as second:
+        except (RecordFault, EndpointError, OSError) as second:
             left = f"its last events are lost: {second}"
         self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has it, {left}"))
 

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from attrs import asdict
 
-from modeld import config
+from modeld import config, keyring
 from modeld.config import ConfigError
-from modeld.report import description_table, difference_lines, status_table
+from modeld.report import description_table, difference_lines, settings_table, status_table
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
@@ -131,6 +131,19 @@ async def _replay(wanted: argparse.Namespace) -> int:
     return 0
 
 
+async def _keys(wanted: argparse.Namespace) -> int:
+    status, text = keyring.run(wanted)
+    print(text)
+    return status
+
+
+async def _config(wanted: argparse.Namespace) -> int:
+    """What `modeld serve` would run with, and where each value comes from."""
+    found = config.origins(vars(wanted))
+    _print(found if wanted.json else settings_table(found))
+    return 0
+
+
 def _client(wanted: argparse.Namespace) -> Client:
     return Client(config.load({"socket": wanted.socket}).endpoint(), name="modeld command")
 
@@ -177,12 +190,17 @@ def _parser() -> argparse.ArgumentParser:
     load = _add(commands, "load", _load, "load another model, or what was unloaded", "modeld load ~/models/coder.gguf")
     unload = _add(commands, "unload", _unload, "give the model's memory back until it is needed", "modeld unload")
     _add_replay(commands)
+    keys = _add(commands, "keys", _keys, "who may talk to this daemon over TCP", "modeld keys list", keyring.NOTES)
+    keyring.add_arguments(keys)
+    help = "what 'modeld serve' would run with, and where each setting comes from"
+    shown = _add(commands, "config", _config, help, "modeld config --profile fast")
+    _add_options(shown)
     which = story.add_mutually_exclusive_group(required=True)
     which.add_argument("op", nargs="?", help="its id, as its client and the log name it")
     which.add_argument("--last", action="store_true", help="the newest")
     story.add_argument("--client", default="", help="the beginning of the client's name, where several used the id")
     load.add_argument("file", nargs="?", help="the model; without it, what was unloaded")
-    for command in (status, describe, story):
+    for command in (status, describe, story, keys, shown):
         command.add_argument("--json", action="store_true", help="print JSON")
     ask.add_argument("text", help="the question; - reads it from standard input")
     ask.add_argument("--max-tokens", type=int, default=256, metavar="N", help="the longest answer (256)")
@@ -225,7 +243,10 @@ def _add_serve(commands: Any) -> None:
         "SIGTERM: status 0); a second one stops at once."
     )
     example = "modeld serve --model ~/models/coder.gguf --context 16384"
-    parser = _add(commands, "serve", _serve, "serve one model until stopped", example, notes)
+    _add_options(_add(commands, "serve", _serve, "serve one model until stopped", example, notes))
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     for option in config.options():
         _, allowed = option.metadata["kind"]
         default = "" if option.default is None else f"; {option.default} if not given"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import Attribute, field, fields, frozen
+from attrs import Attribute, asdict, field, fields, frozen
 from platformdirs import user_config_path
 
 from modeld.engine.config import EngineConfig
@@ -126,10 +126,35 @@ def load(
     file: Path | None = None,
 ) -> Settings:
     """Raises `ConfigError`. `flags` that are None were not given."""
+    return Settings(**{name: value for name, (value, _) in _given(flags, environment, file).items()})
+
+
+def origins(
+    flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, file: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """Every option with its `value` and its `origin`: the flag, the variable, the file, or the default.
+
+    Raises `ConfigError`.
+    """
+    given = _given(flags, environment, file)
+    settings = Settings(**{name: value for name, (value, _) in given.items()})
+    engine = asdict(settings.engine())
+    found = {name: given.get(name, (default, "default")) for name, default in asdict(settings).items()}
+    found["socket"] = settings.endpoint(), found["socket"][1]
+    return {
+        name: {"value": engine.get(name) if value is None else value, "origin": origin}
+        for name, (value, origin) in found.items()
+    }
+
+
+def _given(
+    flags: Mapping[str, Any], environment: Mapping[str, str] | None, file: Path | None
+) -> Mapping[str, tuple[Any, str]]:
+    """Name → (value, origin) of what is not left to its default."""
     environment = os.environ if environment is None else environment
     file = file or config_file()
     table = _read(file)
-    given: dict[str, Any] = {}
+    given: dict[str, tuple[Any, str]] = {}
     for option in options():
         for value, origin in (
             (flags.get(option.name), f"--{option.name.replace('_', '-')}"),
@@ -137,9 +162,9 @@ def load(
             (table.get(option.name), str(file)),
         ):
             if value is not None:
-                given[option.name] = _parse(option, value, origin)
+                given[option.name] = _parse(option, value, origin), origin
                 break
-    return Settings(**given)
+    return given
 
 
 def _parse(option: "Attribute[Any]", value: Any, origin: str) -> Any:

@@ -1,6 +1,8 @@
 """Owns how a status and a description look in a terminal. It asks nobody anything."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from modeld.schedule.journal import Difference
 from modeld.schedule.messages import Command
@@ -37,6 +39,14 @@ def description_table(description: Description) -> str:
             ("message", f"{limits.message_bytes:,} bytes at most"),
         ]
     )
+
+
+def settings_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every setting as the file would hold it, with where it comes from as a comment."""
+    lines = [(name, row["value"], row["origin"]) for name, row in found.items()]
+    says = [f"# {name} is not set" if value is None else f"{name} = {json.dumps(value)}" for name, value, _ in lines]
+    width = max(len(line) for line in says)
+    return "\n".join(f"{line:<{width}}  # {origin}" for line, (_, _, origin) in zip(says, lines, strict=True))
 
 
 def difference_lines(segment: int, difference: Difference) -> str:

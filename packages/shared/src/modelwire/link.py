@@ -217,7 +217,7 @@ def unreachable(endpoint: str, service: str) -> DaemonUnreachable:
 def _options(endpoint: str, service: str) -> Mapping[int, bytes | int]:
     """What the socket needs for this endpoint. Over TCP both sides prove who they are.
 
-    Raises `EndpointError` where the daemon's key is not known, `DaemonUnreachable` where it is seen that nobody listens.
+    Raises `EndpointError` where the daemon's key is not known, `DaemonUnreachable` where plainly nobody listens.
     """
     if not is_tcp(endpoint):
         probe(endpoint, service)
