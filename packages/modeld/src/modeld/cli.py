@@ -14,7 +14,7 @@ from attrs import asdict
 
 from modeld import config, keyring
 from modeld.config import ConfigError
-from modeld.report import description_table, difference_lines, settings_table, status_table
+from modeld.report import description_table, difference_lines, findings_table, settings_table, status_table
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = _complain(fault, FAILED)
     except KeyboardInterrupt:
         status = INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = FAILED
     sys.exit(status)
 
 
@@ -144,6 +147,14 @@ async def _config(wanted: argparse.Namespace) -> int:
     return 0
 
 
+async def _doctor(wanted: argparse.Namespace) -> int:
+    from modeld.doctor import examine
+
+    found = await examine(vars(wanted))
+    _print([asdict(finding) for finding in found] if wanted.json else findings_table(found))
+    return FAILED if any(finding.state == "failure" for finding in found) else 0
+
+
 def _client(wanted: argparse.Namespace) -> Client:
     return Client(config.load({"socket": wanted.socket}).endpoint(), name="modeld command")
 
@@ -168,7 +179,7 @@ async def _when_loaded(client: Client) -> Description:
     return await client.describe()
 
 
-def _print(what: dict[str, Any] | str) -> None:
+def _print(what: dict[str, Any] | list[Any] | str) -> None:
     print(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
@@ -195,12 +206,15 @@ def _parser() -> argparse.ArgumentParser:
     help = "what 'modeld serve' would run with, and where each setting comes from"
     shown = _add(commands, "config", _config, help, "modeld config --profile fast")
     _add_options(shown)
+    notes = "\nStatus 1 where something keeps modeld from serving; a warning does not."
+    doctor = _add(commands, "doctor", _doctor, "what is well here, and what to do where not", "modeld doctor", notes)
+    _add_options(doctor)
     which = story.add_mutually_exclusive_group(required=True)
     which.add_argument("op", nargs="?", help="its id, as its client and the log name it")
     which.add_argument("--last", action="store_true", help="the newest")
     story.add_argument("--client", default="", help="the beginning of the client's name, where several used the id")
     load.add_argument("file", nargs="?", help="the model; without it, what was unloaded")
-    for command in (status, describe, story, keys, shown):
+    for command in (status, describe, story, keys, shown, doctor):
         command.add_argument("--json", action="store_true", help="print JSON")
     ask.add_argument("text", help="the question; - reads it from standard input")
     ask.add_argument("--max-tokens", type=int, default=256, metavar="N", help="the longest answer (256)")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from modeld.doctor import Finding
 from modeld.schedule.journal import Difference
 from modeld.schedule.messages import Command
 from modelwire.messages import Description, Status
@@ -47,6 +48,17 @@ def settings_table(found: Mapping[str, Mapping[str, Any]]) -> str:
     says = [f"# {name} is not set" if value is None else f"{name} = {json.dumps(value)}" for name, value, _ in lines]
     width = max(len(line) for line in says)
     return "\n".join(f"{line:<{width}}  # {origin}" for line, (_, _, origin) in zip(says, lines, strict=True))
+
+
+def findings_table(found: Sequence[Finding]) -> str:
+    marks = {"ok": "ok", "warning": "!", "failure": "X"}
+    width = max(len(finding.about) for finding in found)
+    lines = []
+    for finding in found:
+        lines.append(f"{marks[finding.state]:<2}  {finding.about:<{width}}  {finding.says}")
+        if finding.state != "ok" and finding.advice:
+            lines.append(f"{'':<{width + 6}}→ {finding.advice}")
+    return "\n".join(lines)
 
 
 def difference_lines(segment: int, difference: Difference) -> str:

@@ -72,19 +72,19 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
 
 
 def _load_model(path: Path, settings: LlamaSettings) -> llama.llama_model_p:
-    return _open(path, extra_buffers=settings.profile == "fast" or _file_type(path) == _Q4_0, vocabulary_only=False)
+    return open_file(path, extra_buffers=settings.profile == "fast" or _file_type(path) == _Q4_0, vocabulary_only=False)
 
 
 def _file_type(path: Path) -> str:
     """The quantisation, known before the weights are loaded."""
-    model = _open(path, extra_buffers=False, vocabulary_only=True)
+    model = open_file(path, extra_buffers=False, vocabulary_only=True)
     try:
-        return _metadata(model, "general.file_type")
+        return metadata(model, "general.file_type")
     finally:
         llama.llama_model_free(model)
 
 
-def _open(path: Path, *, extra_buffers: bool, vocabulary_only: bool) -> llama.llama_model_p:
+def open_file(path: Path, *, extra_buffers: bool, vocabulary_only: bool) -> llama.llama_model_p:
     parameters = llama.llama_model_default_params()
     parameters.n_gpu_layers = 0
     parameters.use_extra_bufts = extra_buffers
@@ -146,8 +146,8 @@ def _strlen() -> Any:
 
 def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabulary, digest: str) -> ModelDescription:
     return ModelDescription(
-        name=_metadata(model, "general.name") or path.stem,
-        architecture=_metadata(model, "general.architecture"),
+        name=metadata(model, "general.name") or path.stem,
+        architecture=metadata(model, "general.architecture"),
         quantisation=(llama.llama_ftype_name(llama.llama_model_ftype(model)) or b"unknown").decode(),
         fingerprint=digest,
         parameters=llama.llama_model_n_params(model),
@@ -158,7 +158,7 @@ def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabular
     )
 
 
-def _metadata(model: llama.llama_model_p, key: str) -> str:
+def metadata(model: llama.llama_model_p, key: str) -> str:
     buffer = ctypes.create_string_buffer(256)
     length = llama.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode(errors="replace") if length > 0 else ""
