@@ -212,7 +212,7 @@ def test_the_child_is_told_what_it_needs_and_no_more() -> None:
     """The command line of a process can be read by others: it holds settings only."""
     assert set(json.loads(EngineConfig().to_json())) == {
         *("backend", "model", "profile", "context", "threads", "sequences", "extra_cells", "chunk", "fake"),
-        *("spare_cells", "parking_mb", "log_level"),
+        *("spare_cells", "parking_mb", "log_level", "log_format"),
     }
 
 

@@ -16,6 +16,7 @@ from intentd.planner import Planner, template_name
 from intentd.shelf import TemplateShelf
 from intentd.sources.host import HostWatch, lack
 from intentd.speculator import Speculator
+from modelwire import logs
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +68,7 @@ class App:
 
 def serve(config: Config) -> int:
     """Runs the daemon until SIGINT or SIGTERM."""
-    logging.basicConfig(
-        stream=sys.stderr, level=config.log_level.upper(), format="intentd: %(levelname)s %(name)s: %(message)s"
-    )
+    logs.set_up("intentd", level=config.log_level, form=config.log_format)
     sys.setswitchinterval(SWITCH_S)
     return asyncio.run(_serve(App(config), config.socket))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 INTERRUPTED = 130
-_SETTINGS = ("socket", "modeld", "templates", "tools", "log_level")
+_SETTINGS = ("socket", "modeld", "templates", "tools", "log_level", "log_format")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")
     serve.add_argument("--tools", metavar="DIR", help="tools' patterns that add to the built-in ones or replace them")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    serve.add_argument("--log-format", choices=("text", "json"), help="json is one object a line")
     run = _command(commands, "run", "run a command and watch it; it behaves as without", "intentd run -- pytest -q")
     run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command with its arguments")
     _command(commands, "pipe", "pass on what comes through a pipe, and watch it", "make |& intentd pipe")

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -15,6 +14,7 @@ from attrs import asdict
 from modeld import config, keyring
 from modeld.config import ConfigError
 from modeld.report import description_table, difference_lines, findings_table, settings_table, status_table
+from modelwire import logs
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
@@ -60,7 +60,7 @@ async def _serve(wanted: argparse.Namespace) -> int:
     from modeld.app import App, CannotServe  # the other commands are quick because they do not load the daemon
 
     settings = config.load(vars(wanted))
-    logging.basicConfig(level=settings.log_level, format="modeld %(levelname)s %(name)s: %(message)s")
+    logs.set_up("modeld", level=settings.log_level, form=settings.log_format)
     try:
         return await App(settings).run()
     except CannotServe as fault:

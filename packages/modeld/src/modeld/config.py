@@ -7,12 +7,13 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Attribute, asdict, field, fields, frozen
 from platformdirs import user_config_path
 
 from modeld.engine.config import EngineConfig
+from modelwire import logs
 from modelwire.endpoint import default_endpoint
 from modelwire.errors import EndpointError
 
@@ -85,6 +86,9 @@ class Settings:
         _text("a file"), "record the scheduler's events there, without any text, for modeld replay", default=None
     )
     log_level: str = _option(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "what the log tells", default="WARNING")
+    log_format: Literal["text", "json"] = _option(
+        _choice(*logs.FORMS), "how the log looks; json is one object a line", default="text"
+    )
     fake: str | None = _option(_text("a JSON object"), "the fake backend's script, as JSON", default=None)
 
     def endpoint(self) -> str:

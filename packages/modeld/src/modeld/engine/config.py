@@ -37,6 +37,7 @@ class EngineConfig:
     chunk: int = field(default=512, validator=_positive)
     fake: str = ""
     log_level: str = "WARNING"
+    log_format: Literal["text", "json"] = "text"
 
     @classmethod
     def from_json(cls, text: str) -> "EngineConfig":

@@ -24,6 +24,7 @@ from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Pro
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.models import verdicts
 from modeld.slot import Slot, SlotSettings
+from modelwire import logs
 from modelwire.errors import ErrorCode
 from modelwire.messages import Exactness
 
@@ -220,7 +221,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = EngineConfig.from_json(arguments[0])
     epoch, connection, flag, life = map(int, arguments[1:])
-    logging.basicConfig(level=config.log_level, format=f"engine {epoch} %(levelname)s %(name)s: %(message)s")
+    logs.set_up(f"engine {epoch}", level=config.log_level, form=config.log_format)
     _exit_with_front(life)
     channel = Channel(socket.socket(fileno=connection), epoch)
     serve(channel, config, SharedStopFlag(flag))
