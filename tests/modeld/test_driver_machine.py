@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from modeld.driver import Driver
-from modeld.engine.messages import Encode, EngineUnloaded, Failed, Refused, Run
+from modeld.engine.messages import Encode, EngineUnloaded, Failed, Probe, Refused, Run
 from modeld.flight import Asked
+from modeld.housekeeping import IdleTimes
 from modeld.schedule import ScheduleLimits
 from modeld.schedule.journal import replay
 from modeld.schedule.messages import OpKey
@@ -24,6 +25,7 @@ from modelwire.messages import (
     Done,
     EnsurePrefix,
     Error,
+    Exactness,
     Load,
     PrefillSuffix,
     Progress,
@@ -63,7 +65,7 @@ class DriverMachine(RuleBasedStateMachine):
             self.reply,
             limits=ScheduleLimits(queue=4),
             sessions=SessionLimits(per_client=2, total=3),
-            unload_after=60.0,
+            idle=IdleTimes(test_after=30.0, unload_after=60.0),
         )
         self.now = 0.0
         self.names = 0
@@ -188,6 +190,10 @@ class DriverMachine(RuleBasedStateMachine):
         if failed:
             self.engine.running = None
             self.driver.engine_said(Failed(code="engine_failed", message="x"), self.now)
+        elif isinstance(running, Probe):
+            stopped_or_full = self.engine.stop_set or self.names % 2
+            verdict = None if stopped_or_full else Exactness(verdict="exact")
+            self.driver.engine_said(self.engine.probed(verdict), self.now)
         elif isinstance(running, Encode):
             self.driver.engine_said(self.engine.encoded(), self.now)
         else:

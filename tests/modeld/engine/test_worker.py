@@ -11,7 +11,20 @@ import pytest
 from modeld.backends.base import BackendError
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel, codec, framed
-from modeld.engine.messages import Encode, Encoded, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run
+from modeld.engine.messages import (
+    Encode,
+    Encoded,
+    Ended,
+    Failed,
+    FromEngine,
+    Probe,
+    Probed,
+    Probing,
+    Quit,
+    Ready,
+    Refused,
+    Run,
+)
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.engine.worker import serve
 from modeld.slot import Slot
@@ -221,7 +234,11 @@ def test_a_probe_tells_how_exact_the_backend_is_and_leaves_it_usable(engine: Cal
     ready = front.next()
     assert isinstance(ready, Ready)
     assert ready.exactness.verdict == "untested"
-    (probed,) = front.ask(Probe())
+    *parts, probed = front.ask(Probe())
+    fractions = [part.progress for part in parts if isinstance(part, Probing)]
+    assert len(fractions) == len(parts) > 10
+    assert fractions == sorted(fractions)
+    assert fractions[0] == 0 < fractions[-1] < 1
     assert isinstance(probed, Probed)
     assert (probed.finished, probed.exactness.verdict) == (True, "exact")
     assert isinstance(front.ask(_run())[-1], Ended)

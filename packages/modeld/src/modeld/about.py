@@ -12,7 +12,6 @@ from modelwire.messages import (
     PROTOCOL_VERSION,
     Description,
     Error,
-    Exactness,
     Limits,
     Status,
     StoryTold,
@@ -53,7 +52,7 @@ class About:
             profile=ready.profile,
             model=ready.model,
             capabilities=ready.capabilities,
-            exactness=Exactness(),
+            exactness=driver.exactness,
             limits=Limits(
                 message_bytes=self.message_bytes,
                 context=ready.context,
@@ -82,4 +81,5 @@ class About:
             engine_pid=engine_pid,
             uptime_s=now - self.started,
             figures=figures,
+            exactness=driver.exactness,
         )

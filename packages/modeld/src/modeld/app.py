@@ -18,6 +18,7 @@ from modeld.config import Settings
 from modeld.driver import Driver
 from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
 from modeld.engine.supervisor import Supervisor
+from modeld.housekeeping import IdleTimes
 from modeld.models import gguf
 from modeld.recording import Recorder, RecordFault, write_segment
 from modeld.schedule import ScheduleLimits
@@ -61,7 +62,7 @@ class App:
             sessions=SessionLimits(per_client=settings.sessions, total=4 * settings.sessions),
             also=self._record,
             model=settings.model_path(),
-            unload_after=settings.unload_after,
+            idle=IdleTimes(test_after=settings.exactness_after or None, unload_after=settings.unload_after),
             check_model=_check_script if settings.backend == "fake" else gguf.check_all,
         )
         about = About(message_bytes=codec.max_bytes, sessions=settings.sessions, queue=settings.queue, started=clock())

@@ -82,6 +82,9 @@ class Settings:
     unload_after: int | None = _option(
         _number(1), "unload the model after so many seconds without any operation; the next one loads it", default=None
     )
+    exactness_after: int = _option(
+        _number(0), "test the model's exactness after so many seconds without any operation, once; 0: never", default=10
+    )
     record: str | None = _option(
         _text("a file"), "record the scheduler's events there, without any text, for modeld replay", default=None
     )

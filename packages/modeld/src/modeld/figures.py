@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 from attrs import define, field, frozen
 
-from modeld.engine.messages import ShelfFigures
-from modelwire.messages import Outcome, Reason, Usage
+from modeld.engine.messages import Ended, ShelfFigures
+from modeld.flight import Flight, Last
+from modelwire.messages import Done, Outcome, Reason, Usage
 
 _REMEMBERED = 64
 _COUNTED = (
@@ -68,6 +69,17 @@ class Figures:
         """Its guesses are lost with it: nobody will reuse them."""
         self.shelf = ShelfFigures()
         self._unpaid.clear()
+
+    def ended(self, flight: Flight, last: Last, now: float) -> None:
+        if isinstance(flight.end, Ended):
+            self.shelf = flight.end.shelf
+        usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
+        if flight.is_guess and flight.started is not None:
+            reason = last.reason if isinstance(last, Done) else None
+            ids = flight.ids[: 4 * flight.resident]
+            self.guess_ended(flight.client, ids, now - flight.started, usage, reason)
+        elif not flight.is_guess:
+            self.real_ended(flight.client, flight.ids, usage)
 
     def guess_ended(self, client: str, ids: bytes, seconds: float, usage: Usage, reason: Reason | None) -> None:
         """`ids`: what it left resident. `reason` None: it failed."""

@@ -9,7 +9,7 @@ from hashlib import blake2b
 import numpy as np
 from attrs import define, evolve
 
-from modeld.engine.messages import Encode, Encoded, Ended, Failed, Generated, Run
+from modeld.engine.messages import Encode, Encoded, Ended, Failed, Generated, Probe, Probed, Run
 from modeld.runs import Plan, digest, plan
 from modeld.schedule.messages import Kind, Op, OpKey
 from modeld.sessions import NOTHING, Contents, Session, Sessions, chat_of
@@ -33,8 +33,8 @@ from modelwire.messages import (
 
 Last = Done | Error | TokenIds | Acknowledged
 """What ends an operation or answers a question."""
-Asked = SlotOperation | Tokenize | Load | Unload
-"""What a client asks of the slot. The last three are questions: answered by one reply."""
+Asked = SlotOperation | Tokenize | Load | Unload | Probe
+"""What is asked of the slot. The last four are no operations of the wire: one reply answers, and `Probe` none."""
 
 
 @define(eq=False)
@@ -52,7 +52,7 @@ class Flight:
     ids: bytes = b""
     reused: int = 0
     resident: int = 0
-    end: Ended | Encoded | Failed | Acknowledged | None = None
+    end: Ended | Encoded | Failed | Probed | Acknowledged | None = None
 
     @property
     def client(self) -> str:
@@ -65,7 +65,12 @@ class Flight:
 
     @property
     def is_question(self) -> bool:
-        return isinstance(self.message, Tokenize | Load | Unload)
+        return isinstance(self.message, Tokenize | Load | Unload | Probe)
+
+    @property
+    def is_house(self) -> bool:
+        """Whether nobody asked for it."""
+        return isinstance(self.message, Probe)
 
     @property
     def switches(self) -> bool:
@@ -74,11 +79,11 @@ class Flight:
 
     @property
     def is_guess(self) -> bool:
-        return not isinstance(self.message, Tokenize | Load | Unload) and self.message.speculative
+        return not isinstance(self.message, Tokenize | Load | Unload | Probe) and self.message.speculative
 
     @property
     def session_name(self) -> str | None:
-        return None if isinstance(self.message, Tokenize | Load | Unload) else self.message.session
+        return None if isinstance(self.message, Tokenize | Load | Unload | Probe) else self.message.session
 
     @property
     def what(self) -> str:
@@ -86,8 +91,8 @@ class Flight:
 
     def schedule_op(self, sessions: Sessions) -> Op:
         """What the scheduler must know of it."""
-        if isinstance(self.message, Tokenize | Load | Unload):
-            return Op(key=self.key, kind=Kind.REAL, switches=self.switches)
+        if isinstance(self.message, Tokenize | Load | Unload | Probe):
+            return Op(key=self.key, kind=Kind.HOUSE if self.is_house else Kind.REAL, switches=self.switches)
         wait = self.message.deadline_ms
         return Op(
             key=self.key,
@@ -103,8 +108,10 @@ class Flight:
         except WireError:  # what it builds on may still be under way; it is checked again when it starts
             return self.key.op.encode()
 
-    def request(self, sessions: Sessions) -> Run | Encode:
+    def request(self, sessions: Sessions) -> Run | Encode | Probe:
         """What the engine is asked. Raises `WireError` where the session's contents do not allow it."""
+        if isinstance(self.message, Probe):
+            return self.message
         if isinstance(self.message, Tokenize):
             return Encode(prompt=self.message.prompt, complete=bool(chat_of(self.message.prompt)))
         assert not isinstance(self.message, Load | Unload), "the engine is not asked for this"
@@ -146,7 +153,7 @@ class Flight:
             answer = None if contents.answer is None else contents.answer + message.text
             self.session.contents = evolve(contents, ids=contents.ids + _as_bytes(message.ids), answer=answer)
 
-    def ended(self, message: Ended | Encoded | Failed) -> None:
+    def ended(self, message: Ended | Encoded | Failed | Probed) -> None:
         self.end = message
         if isinstance(message, Ended) and self.resident * 4 < len(self.ids):
             self.advanced(message.length)

@@ -15,6 +15,7 @@ from modeld.engine.messages import (
     Failed,
     FromEngine,
     Generated,
+    Probed,
     Ready,
     Refused,
     Run,
@@ -159,11 +160,20 @@ class Holder:
                     self._tell(schedule.EngineProduced(flight.key), now)
                 flight.generated(message, now)
                 self._say(flight, Tokens(text=message.text, ids=message.ids), now)
-            case Ended() | Failed() | Encoded():
+            case Ended() | Failed() | Encoded() | Probed():
                 flight.ended(message)
                 self._running = None
-                stopped = isinstance(message, Ended) and message.reason is Reason.PREEMPTED
-                self._tell(schedule.EngineEnded(flight.key, stopped), now)
+                self._tell(schedule.EngineEnded(flight.key, _was_stopped(message)), now)
+
+
+def _was_stopped(end: Ended | Failed | Encoded | Probed) -> bool:
+    match end:
+        case Ended():
+            return end.reason is Reason.PREEMPTED
+        case Probed():
+            return end.stopped
+        case _:
+            return False
 
 
 def _name_for(client: str, guess: OpKey | None) -> str | None:

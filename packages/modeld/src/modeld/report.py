@@ -7,7 +7,7 @@ from typing import Any
 from modeld.doctor import Finding
 from modeld.schedule.journal import Difference
 from modeld.schedule.messages import Command
-from modelwire.messages import Description, Status
+from modelwire.messages import Description, Exactness, Status
 
 
 def status_table(status: Status) -> str:
@@ -17,6 +17,7 @@ def status_table(status: Status) -> str:
         ("engine", f"pid {status.engine_pid}" if status.engine_pid else "none"),
         ("uptime", _duration(status.uptime_s)),
         ("instance", status.instance[:12]),
+        ("exactness", _verdict(status.exactness)),
         *((name.removesuffix("_s").replace("_", " "), _number(name, value)) for name, value in status.figures.items()),
     ]
     return _table(rows)
@@ -33,7 +34,7 @@ def description_table(description: Description) -> str:
             ("templates", ", ".join(name for name, has in (("chat", model.chat), ("fim", model.fim)) if has) or "none"),
             ("fingerprint", model.fingerprint[:16]),
             ("backend", f"{description.backend}, profile {description.profile}"),
-            ("exactness", exactness.verdict),
+            ("exactness", _verdict(exactness)),
             *((name.replace("_", " "), _yes(value)) for name, value in sorted(description.capabilities.items())),
             ("sessions", f"{limits.sessions} per client"),
             ("queue", f"{limits.queue} operations"),
@@ -59,6 +60,15 @@ def findings_table(found: Sequence[Finding]) -> str:
         if finding.state != "ok" and finding.advice:
             lines.append(f"{'':<{width + 6}}→ {finding.advice}")
     return "\n".join(lines)
+
+
+def _verdict(exactness: Exactness) -> str:
+    if exactness.running:
+        return f"being tested, {exactness.progress:.0%} done"
+    if exactness.verdict == "approximate":
+        differ = f"{exactness.differing_tokens:.1%} of tokens"
+        return f"approximate: logits differ by up to {exactness.largest_difference:.2g}, {differ}"
+    return exactness.verdict
 
 
 def difference_lines(segment: int, difference: Difference) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from modeld.engine.messages import Run
+from modeld.engine.messages import Probe, Run
 from modeld.sessions import NOTHING, Contents, Session, chat_of
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
@@ -55,8 +55,10 @@ def bad_request(message: str) -> WireError:
     return WireError(ErrorCode.BAD_REQUEST, message)
 
 
-def check_operation(message: SlotOperation | Tokenize | Load | Unload) -> None:
+def check_operation(message: SlotOperation | Tokenize | Load | Unload | Probe) -> None:
     """Raises `WireError(BAD_REQUEST)` for what makes no sense whatever the session stands for."""
+    if isinstance(message, Probe):
+        return
     if isinstance(message, Load | Unload):
         _check_switch(message)
         return

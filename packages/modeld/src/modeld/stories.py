@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from attrs import define, field
 
-from modeld.schedule.messages import OpKey
+from modeld.schedule.messages import OpKey, Start
 from modelwire.messages import Accepted, Acknowledged, Done, Error, Progress, Started, TokenIds, Tokens, Usage
 
 HISTORY = 256
@@ -106,6 +106,15 @@ class Stories:
     def note(self, key: OpKey, now: float, says: str) -> None:
         if story := self._live.get(key):
             story.note(now, says)
+
+    def started(self, start: Start, now: float, *, waited_ms: float) -> None:
+        """`waited_ms`: for the engine to stop the guess before it."""
+        says = "started"
+        if start.again:
+            says = "started again: the engine was lost"
+        elif start.preempted:
+            says = f"started, preempted guess {start.preempted.op} (waited {waited_ms:.1f} ms for the engine to stop)"
+        self.note(start.key, now, says)
 
     def heard(self, key: OpKey, reply: Reply, now: float) -> None:
         if story := self._live.get(key):

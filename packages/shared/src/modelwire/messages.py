@@ -391,11 +391,16 @@ class ModelDescription:
 
 @frozen(kw_only=True)
 class Exactness:
-    """Whether results are bit-identical across batch widths, chunkings, forks and adoptions, as tested."""
+    """Whether results are bit-identical across batch widths, chunkings, forks and adoptions, as tested.
+
+    `running`: the test is under way now. `progress` is the fraction of it that is done.
+    """
 
     verdict: Literal["exact", "approximate", "untested"] = "untested"
     largest_difference: float = 0.0
     differing_tokens: float = 0.0
+    running: bool = False
+    progress: float = 0.0
 
 
 @_kind("description")
@@ -425,6 +430,7 @@ class Status:
     engine_pid: int
     uptime_s: float
     figures: Mapping[str, float]
+    exactness: Exactness = field(factory=Exactness)
 
 
 @_kind("ids")

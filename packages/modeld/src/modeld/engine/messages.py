@@ -1,8 +1,8 @@
 """Owns what the front and the engine process say to each other. It knows no bytes and no process.
 
-The front sends one `Run` or `Encode` at a time, and the next only after the engine has ended the one before. A `Run` is
-self-contained: it carries every id that the session stands for, so an engine that has just been restarted serves it as
-well, only slower.
+The front sends one `Run`, `Encode` or `Probe` at a time, and the next only after the engine has ended the one before.
+A `Run` is self-contained: it carries every id that the session stands for, so an engine that has just been restarted
+serves it as well, only slower.
 """
 
 from collections.abc import Callable, Mapping
@@ -134,12 +134,21 @@ class Encoded:
     ids: tuple[int, ...]
 
 
+@_kind("probing")
+@frozen(kw_only=True)
+class Probing:
+    """A `Probe` goes on: the fraction of the test that is done."""
+
+    progress: float
+
+
 @_kind("probed")
 @frozen(kw_only=True)
 class Probed:
-    """Ends a `Probe`. If it is not `finished`, it was stopped, or what is resident leaves it no room."""
+    """Ends a `Probe`. If it is not `finished`, the stop flag ended it, or what is resident leaves it no room."""
 
     finished: bool
+    stopped: bool = False
     exactness: Exactness = field(factory=Exactness)
 
 
@@ -183,7 +192,7 @@ class Ended:
 @_kind("failed")
 @frozen(kw_only=True)
 class Failed:
-    """Ends a `Run` or an `Encode` as an error (codes of `modelwire.errors`)."""
+    """Ends a `Run`, an `Encode` or a `Probe` as an error (codes of `modelwire.errors`)."""
 
     code: str
     message: str
@@ -211,4 +220,4 @@ class EngineUnloaded:
 
 FromSupervisor = EngineGone | EngineUnloaded
 ToEngine = Run | Encode | Probe | Quit
-FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Probed | Ended | Failed
+FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Probing | Probed | Ended | Failed

@@ -30,6 +30,9 @@ from modelwire.messages import Exactness
 
 _log = logging.getLogger(__name__)
 
+_SAMPLE_LENGTH = 32_000
+"""Characters: more tokens than the test of exactness needs, and tokenised in milliseconds."""
+
 
 def build(config: EngineConfig, stop: SharedStopFlag) -> Backend:
     """Raises `LoadError`."""
@@ -141,7 +144,7 @@ class Desk:
                 case Encode():
                     self._send(self._slot.encode(message))
                 case Probe():
-                    self._send(self._probed())
+                    self._send(self._probed(emit))
                 case _:
                     raise TypeError(f"an engine does not take {type(message).__name__}")
         except ConnectionError:
@@ -152,8 +155,8 @@ class Desk:
             if not ended:
                 self._send(_failure(fault))
 
-    def _probed(self) -> Probed:
-        probed = self._slot.probe()
+    def _probed(self, emit: Callable[[FromEngine], None]) -> Probed:
+        probed = self._slot.probe(emit)
         if probed.finished:
             try:
                 self._found(probed.exactness)
@@ -188,7 +191,7 @@ def _slot_settings(config: EngineConfig) -> SlotSettings:
 def _sample() -> str:
     """Ordinary text that every machine has: some of the standard library."""
     with suppress(OSError):
-        return inspect.getsource(argparse)
+        return inspect.getsource(argparse)[:_SAMPLE_LENGTH]
     return ""
 
 

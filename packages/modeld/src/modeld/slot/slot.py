@@ -18,6 +18,7 @@ from modeld.engine.messages import (
     FromEngine,
     Generated,
     Probed,
+    Probing,
     Run,
     ShelfFigures,
 )
@@ -95,14 +96,14 @@ class Slot:
             return _failed(fault)
         return Encoded(ids=tuple(ids.tolist()))
 
-    def probe(self) -> Probed:
-        """Goes on with the test of exactness; tapes stay as they are."""
+    def probe(self, emit: Emit = lambda message: None) -> Probed:
+        """Goes on with the test of exactness; tapes stay as they are. Emits `Probing` after every call of the model."""
         test = self._exactness = self._exactness or self._new_test()
         if test is None:
             return Probed(finished=True)
         spare = self._shelf.spare(SEQUENCES, test.cells)
-        finished = bool(spare) and test.run(spare)
-        return Probed(finished=finished, exactness=test.exactness)
+        finished = bool(spare) and test.run(spare, lambda: emit(Probing(progress=test.progress)))
+        return Probed(finished=finished, stopped=bool(spare) and not finished, exactness=test.exactness)
 
     def _new_test(self) -> ExactnessTest | None:
         text = np.array(self._backend.vocabulary.tokenise(self._sample), np.int32)
