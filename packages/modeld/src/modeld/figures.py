@@ -6,7 +6,7 @@ A guess's time on the slot counts as wasted until a real operation of its client
 from collections.abc import Mapping
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
 from modeld.engine.messages import Ended, ShelfFigures
 from modeld.flight import Flight, Last
@@ -25,6 +25,10 @@ _COUNTED = (
     ),
     *("tokens_prefilled", "tokens_reused", "tokens_generated", "engine_restarts", "cells_total"),
 )
+
+
+_RESIDENT = {"guesses": "tapes_guessed"}
+"""Figures of the shelf that are called otherwise in a status."""
 
 
 @frozen
@@ -115,8 +119,7 @@ class Figures:
         return {
             **{name: float(getattr(self, name)) for name in _COUNTED},
             "wasted_s": max(0.0, self.wasted_s),
-            "cells_used": float(self.shelf.cells_used),
-            "tapes": float(self.shelf.tapes),
+            **{_RESIDENT.get(name, name): float(value) for name, value in asdict(self.shelf).items()},
             "sessions": float(sessions),
             "clients": float(clients),
             "queue": float(queue),
