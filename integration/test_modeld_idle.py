@@ -22,7 +22,7 @@ PATIENCE_S = 120.0
 
 @contextmanager
 def served(folder: Path, model: Path, test_after: int) -> Iterator[None]:
-    command = [sys.executable, "-m", "modeld", "serve", "--model", str(model), "--context", "2048"]
+    command = [sys.executable, "-m", "modeld", "serve", "--model", str(model), "--context", "2048", "--threads", "1"]
     with private_runtime(), daemon("modeld", [*command, "--exactness-after", str(test_after)], folder) as server:
         wait_until(model_is_ready, server, "loading the model")
         yield

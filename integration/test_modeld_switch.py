@@ -132,6 +132,23 @@ async def test_an_engine_that_is_killed_in_the_test_of_exactness_costs_nobody_an
                 break
 
 
+async def test_s13_a_snapshot_outlives_the_engine_and_ends_with_an_unload(daemons: Daemons) -> None:
+    await daemons.serve()
+    async with Client(daemons.endpoint) as client:
+        await bounded(client.turn(session="s", prefix=text(LONG), decode=SHORT).done())
+        taken = await bounded(client.snapshot("s"))
+        assert taken.bytes > 0
+        expected = await bounded(client.decode(session="s", decode=SHORT).text())
+        os.kill((await client.status()).engine_pid, signal.SIGKILL)
+        back = await bounded(client.restore(taken.handle, session="t").done())
+        assert back.usage.prefilled == back.head == taken.head
+        assert await bounded(client.decode(session="t", decode=SHORT).text()) == expected
+        await bounded(client.unload())
+        with pytest.raises(WireError, match="before a load or unload"):
+            await bounded(client.restore(taken.handle, session="t").done())
+        assert await bounded(client.decode(session="t", decode=SHORT).text())
+
+
 async def test_an_idle_model_is_unloaded_after_the_time_that_was_set(daemons: Daemons) -> None:
     await daemons.serve(None, "--unload-after", "1")
     async with Client(daemons.endpoint) as client:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from modeld.driver import Driver
-from modeld.engine.messages import Encode, EngineUnloaded, Failed, Probe, Refused, Run
+from modeld.engine.messages import Encode, EngineUnloaded, Failed, Probe, Refused, Run, Save
 from modeld.flight import Asked
 from modeld.housekeeping import IdleTimes
 from modeld.schedule import ScheduleLimits
@@ -29,6 +29,9 @@ from modelwire.messages import (
     Load,
     PrefillSuffix,
     Progress,
+    Restore,
+    Snapshot,
+    SnapshotTaken,
     Started,
     Text,
     TokenIds,
@@ -51,9 +54,10 @@ AFTER: dict[type, set[type]] = {
     Error: set(),
     TokenIds: set(),
     Acknowledged: set(),
+    SnapshotTaken: set(),
 }
 """What may follow a reply of one operation."""
-ENDS = (Done, Error, TokenIds, Acknowledged)
+ENDS = (Done, Error, TokenIds, Acknowledged, SnapshotTaken)
 
 
 class DriverMachine(RuleBasedStateMachine):
@@ -64,7 +68,7 @@ class DriverMachine(RuleBasedStateMachine):
             self.engine,
             self.reply,
             limits=ScheduleLimits(queue=4),
-            sessions=SessionLimits(per_client=2, total=3),
+            sessions=SessionLimits(per_client=2, total=3, snapshots=2),
             idle=IdleTimes(test_after=30.0, unload_after=60.0),
         )
         self.now = 0.0
@@ -72,6 +76,7 @@ class DriverMachine(RuleBasedStateMachine):
         self.last: dict[OpKey, Any] = {}
         self.sent: set[OpKey] = set()
         self.cancels: dict[OpKey, OpKey] = {}
+        self.handles: dict[str, str] = {}
         self.alive = False
         self.asleep = False
         self.begun = False
@@ -89,8 +94,11 @@ class DriverMachine(RuleBasedStateMachine):
         assert key in self.sent
         previous = self.last.get(key)
         assert previous is None or type(message) in AFTER[type(previous)], f"{message} after {previous}"
-        assert previous is not None or isinstance(message, Accepted | Error | TokenIds | Acknowledged)
+        assert previous is not None or isinstance(message, Accepted | Error | TokenIds | Acknowledged | SnapshotTaken)
         self.last[key] = message
+        if isinstance(message, SnapshotTaken):
+            assert message.handle not in self.handles
+            self.handles[message.handle] = client
 
     def name(self) -> str:
         self.names += 1
@@ -113,6 +121,22 @@ class DriverMachine(RuleBasedStateMachine):
     @rule(client=CLIENTS, session=SESSIONS)
     def decode(self, client: str, session: str) -> None:
         self.submit(client, Decode(session=session))
+
+    @rule(client=CLIENTS, session=SESSIONS)
+    def snapshot(self, client: str, session: str) -> None:
+        self.submit(client, Snapshot(session=session))
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), client=CLIENTS, session=SESSIONS, guess=st.booleans())
+    def restore(self, data: st.DataObject, client: str, session: str, guess: bool) -> None:
+        """S11: a handle works for its owner alone."""
+        handle = data.draw(st.sampled_from(sorted(self.handles)))
+        self.submit(client, Restore(handle=handle, session=session, speculative=guess))
+        last = self.last[OpKey(client, str(self.names))]
+        if self.handles[handle] != client:
+            assert isinstance(last, Accepted | Error | Done)
+            running = self.driver.scheduler.running
+            assert running is None or running.key != OpKey(client, str(self.names))
 
     @rule(client=CLIENTS, prompt=PROMPTS)
     def tokenize(self, client: str, prompt: Any) -> None:
@@ -194,6 +218,8 @@ class DriverMachine(RuleBasedStateMachine):
             stopped_or_full = self.engine.stop_set or self.names % 2
             verdict = None if stopped_or_full else Exactness(verdict="exact")
             self.driver.engine_said(self.engine.probed(verdict), self.now)
+        elif isinstance(running, Save):
+            self.driver.engine_said(self.engine.saved(), self.now)
         elif isinstance(running, Encode):
             self.driver.engine_said(self.engine.encoded(), self.now)
         else:

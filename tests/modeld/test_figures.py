@@ -73,11 +73,11 @@ def test_old_guesses_are_forgotten_and_stay_wasted() -> None:
 def test_the_protocols_page_names_every_figure_and_no_other() -> None:
     section = PAGE.read_text().partition("## Figures\n")[2].partition("\n## ")[0]
     named = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)
-    assert sorted(named) == sorted(Figures().as_mapping(sessions=0, clients=0, queue=0))
+    assert sorted(named) == sorted(Figures().as_mapping(sessions=0, clients=0, queue=0, snapshots=0))
 
 
 def test_what_the_shelf_reports_is_told() -> None:
     shelf = ShelfFigures(tapes=1, guesses=2, cells_used=3, evicted=4, relocated=5, parked=6, parked_bytes=7, restored=8)
-    told = Figures(shelf=shelf).as_mapping(sessions=0, clients=0, queue=0)
+    told = Figures(shelf=shelf).as_mapping(sessions=0, clients=0, queue=0, snapshots=0)
     names = ["tapes", "tapes_guessed", "cells_used", "evicted", "relocated", "parked", "parked_bytes", "restored"]
     assert [told[name] for name in names] == [1, 2, 3, 4, 5, 6, 7, 8]

@@ -26,6 +26,8 @@ from modeld.engine.messages import (
     Ready,
     Refused,
     Run,
+    Save,
+    Saved,
 )
 from modeld.engine.supervisor import Patience, Supervisor
 from modelwire.errors import WireError
@@ -50,6 +52,7 @@ READY = Ready(
     cells=1,
     load_ms=0.0,
 )
+SAVE = Save(client="c", place="p", ids=b"")
 RUN = Run(client="c", session="s", guess=False)
 ENDED = Ended(reason=Reason.PREFILLED, length=0, usage=Usage(), timings=Timings())
 
@@ -319,7 +322,7 @@ async def test_an_engine_that_never_gets_ready_is_killed(start: Start, nursery: 
     await nursery.until(lambda: any(isinstance(told, Refused) for told in nursery.told))
 
 
-@pytest.mark.parametrize(("work", "end"), [(RUN, ENDED), (Probe(), Probed(finished=False))])
+@pytest.mark.parametrize(("work", "end"), [(RUN, ENDED), (Probe(), Probed(finished=False)), (SAVE, Saved(bytes=1))])
 async def test_an_idle_engine_may_be_silent(start: Start, nursery: Nursery, work: Any, end: Any) -> None:
     supervisor = await start(first=60.0)
     child = await _ready(nursery)

@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from modeld.backends.base import Ids
 from modeld.backends.fake import FakeBackend, FakeScript, Fault
 from modeld.backends.flag import LocalFlag
-from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run
+from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run, Save
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.tape import Owner, TapeKind
 from modelwire.messages import DecodeConfig, Reason, Text
@@ -151,6 +151,15 @@ class SlotMachine(RuleBasedStateMachine):
             assert end.reason in (Reason.PREFILLED, Reason.PREEMPTED, Reason.CONTEXT)
             assert not _said(messages)[1]
 
+    @rule(prompt=prompts, client=st.sampled_from(CLIENTS), closed=CLOSED)
+    def save(self, prompt: tuple[int, ...], client: str, closed: tuple[tuple[str, str], ...]) -> None:
+        """A snapshot changes no tape; what is asked later may come from it."""
+        before = self._real_tapes(closed)
+        ids = np.array(prompt, "<i4").tobytes()
+        saved = self.slot.save(Save(client=client, place="snapshot", ids=ids, closed=closed))
+        assert self._real_tapes(()) == before
+        assert saved.bytes <= self.slot.figures().parked_bytes <= 5000
+
     @invariant()
     def the_slot_knows_what_is_resident(self) -> None:
         if not hasattr(self, "slot"):
@@ -167,7 +176,7 @@ class SlotMachine(RuleBasedStateMachine):
         """Everything closed, every cell is free again."""
         if not hasattr(self, "slot"):
             return
-        everyone = tuple((client, session) for client in CLIENTS for session in SESSIONS)
+        everyone = tuple((client, session) for client in CLIENTS for session in (*SESSIONS, "snapshot"))
         _run(self.slot, Run(client="none", session="none", guess=False, closed=everyone))
         self.slot.check()
         assert self.slot.figures().tapes == self.slot.figures().cells_used == self.slot.figures().parked == 0

@@ -29,6 +29,7 @@ class About:
 
     message_bytes: int
     sessions: int
+    snapshots: int = 0
     queue: int
     started: float
     instance: str = field(factory=lambda: uuid.uuid4().hex)
@@ -59,6 +60,7 @@ class About:
                 sessions=self.sessions,
                 queue=self.queue,
                 silence_ms=SILENCE_MS,
+                snapshots=self.snapshots,
             ),
         )
 
@@ -72,7 +74,10 @@ class About:
 
     def status(self, driver: Driver, engine_pid: int, now: float) -> Status:
         figures = driver.figures.as_mapping(
-            sessions=len(driver.sessions), clients=len(driver.clients), queue=driver.scheduler.waiting
+            sessions=len(driver.sessions),
+            clients=len(driver.clients),
+            queue=driver.scheduler.waiting,
+            snapshots=len(driver.sessions.snapshots),
         )
         return Status(
             state=driver.state,

@@ -59,13 +59,21 @@ class App:
             self._engine,
             self._router.send,
             limits=self._limits,
-            sessions=SessionLimits(per_client=settings.sessions, total=4 * settings.sessions),
+            sessions=SessionLimits(
+                per_client=settings.sessions, total=4 * settings.sessions, snapshots=settings.snapshots
+            ),
             also=self._record,
             model=settings.model_path(),
             idle=IdleTimes(test_after=settings.exactness_after or None, unload_after=settings.unload_after),
             check_model=_check_script if settings.backend == "fake" else gguf.check_all,
         )
-        about = About(message_bytes=codec.max_bytes, sessions=settings.sessions, queue=settings.queue, started=clock())
+        about = About(
+            message_bytes=codec.max_bytes,
+            sessions=settings.sessions,
+            snapshots=settings.snapshots,
+            queue=settings.queue,
+            started=clock(),
+        )
         self._server = Server(self._router, self._driver, about, clock=clock, engine_pid=lambda: self._engine.pid)
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()

@@ -76,9 +76,18 @@ class Settings:
     threads: int | None = _option(_number(1), "threads for the model; all processors if not given", default=None)
     sequences: int | None = _option(_number(2), "how many tapes may be resident", default=None)
     extra_cells: int | None = _option(_number(0), "KV positions beyond the context, for guesses", default=None)
+    spare_cells: int | None = _option(
+        _number(0),
+        "KV positions that guesses and ownerless tapes may hold; one context's if not given",
+        default=None,
+    )
+    parking_mb: int | None = _option(
+        _number(0), "host memory in MB for tapes and snapshots that have no room in the KV", default=None
+    )
     chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
+    snapshots: int = _option(_number(0), "how many snapshots a client may have", default=16)
     unload_after: int | None = _option(
         _number(1), "unload the model after so many seconds without any operation; the next one loads it", default=None
     )

@@ -115,7 +115,7 @@ class Figures:
         self.wasted_s -= sum(guess.seconds for guess in paid)
         self.guesses_adopted += 1
 
-    def as_mapping(self, *, sessions: int, clients: int, queue: int) -> Mapping[str, float]:
+    def as_mapping(self, *, sessions: int, clients: int, queue: int, snapshots: int) -> Mapping[str, float]:
         return {
             **{name: float(getattr(self, name)) for name in _COUNTED},
             "wasted_s": max(0.0, self.wasted_s),
@@ -123,6 +123,7 @@ class Figures:
             "sessions": float(sessions),
             "clients": float(clients),
             "queue": float(queue),
+            "snapshots": float(snapshots),
         }
 
 

@@ -37,6 +37,7 @@ def description_table(description: Description) -> str:
             ("exactness", _verdict(exactness)),
             *((name.replace("_", " "), _yes(value)) for name, value in sorted(description.capabilities.items())),
             ("sessions", f"{limits.sessions} per client"),
+            ("snapshots", f"{limits.snapshots} per client"),
             ("queue", f"{limits.queue} operations"),
             ("message", f"{limits.message_bytes:,} bytes at most"),
         ]

@@ -6,13 +6,24 @@ from collections.abc import Callable, Iterator
 from attrs import define, field
 
 from modeld.schedule.messages import OpKey, Start
-from modelwire.messages import Accepted, Acknowledged, Done, Error, Progress, Started, TokenIds, Tokens, Usage
+from modelwire.messages import (
+    Accepted,
+    Acknowledged,
+    Done,
+    Error,
+    Progress,
+    SnapshotTaken,
+    Started,
+    TokenIds,
+    Tokens,
+    Usage,
+)
 
 HISTORY = 256
 _LINES = 64
 """Of one story; what comes later is left out, but not the end."""
 
-Reply = Accepted | Started | Progress | Tokens | Done | Error | TokenIds | Acknowledged
+Reply = Accepted | Started | Progress | Tokens | Done | Error | TokenIds | Acknowledged | SnapshotTaken
 
 
 @define(eq=False)
@@ -48,7 +59,7 @@ class Story:
                 self._tokens += len(reply.ids)
                 if self._tokens == len(reply.ids):
                     self.note(now, self._first_token)
-            case Done() | Error() | TokenIds() | Acknowledged():
+            case Done() | Error() | TokenIds() | Acknowledged() | SnapshotTaken():
                 self.over = True
                 self._usage = reply.usage if isinstance(reply, Done) else None
                 self.note(now, lambda: self._end(reply))

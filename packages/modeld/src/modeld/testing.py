@@ -23,6 +23,8 @@ from modeld.engine.messages import (
     Probed,
     Ready,
     Run,
+    Save,
+    Saved,
     ShelfFigures,
     ToEngine,
 )
@@ -97,7 +99,7 @@ class EngineTwin:
     """
 
     sent: list[ToEngine] = field(factory=list)
-    running: Run | Encode | Probe | None = None
+    running: Run | Encode | Save | Probe | None = None
     stop_set: bool = False
     loaded: bool = False
     tapes: list[bytes] = field(factory=list)
@@ -112,7 +114,7 @@ class EngineTwin:
         assert self.loaded, "there is no engine"
         assert self.running is None, "one operation at a time"
         assert not self.stop_set, "the flag of the operation before would stop this one"
-        assert isinstance(message, Run | Encode | Probe)
+        assert isinstance(message, Run | Encode | Save | Probe)
         self.sent.append(message)
         self.running = message
         self._length = self._generated = 0
@@ -168,6 +170,11 @@ class EngineTwin:
         ids = [ord(character) for character in render(self.running.prompt, complete=self.running.complete)]
         self.running = None
         return Encoded(ids=tuple(ids))
+
+    def saved(self, size: int = 100) -> Saved:
+        assert isinstance(self.running, Save)
+        self.running = None
+        return Saved(bytes=size)
 
     def probed(self, exactness: Exactness | None = None) -> Probed:
         """`exactness` None: the test is not finished, stopped if the flag is set."""

@@ -144,6 +144,14 @@ class Unload:
     """End the engine and give its memory back, when the operations before have ended. The next one loads it again."""
 
 
+@_kind("snapshot")
+@frozen(kw_only=True)
+class Snapshot:
+    """Take a handle to what the session stands for now, for `Restore`. It waits its turn as an operation does."""
+
+    session: str
+
+
 @_kind("story")
 @frozen(kw_only=True)
 class TellStory:
@@ -215,6 +223,14 @@ class Turn(Operation):
     prefix: Prompt
     suffix: Prompt = ()
     decode: DecodeConfig = field(factory=DecodeConfig)
+
+
+@_kind("restore")
+@frozen(kw_only=True)
+class Restore(Operation):
+    """Let the session stand for what a snapshot of this client does, in place of what it stood for."""
+
+    handle: str
 
 
 # --- replies to an operation, in this order -------------------------------------------------------------
@@ -349,7 +365,8 @@ class Error:
 class Limits:
     """Bounds that the daemon keeps.
 
-    `silence_ms`: a client with live operations that says nothing for so long is taken as gone.
+    `snapshots`: how many a client may have. `silence_ms`: a client with live operations that says nothing for so long
+    is taken as gone.
     """
 
     message_bytes: int
@@ -357,6 +374,7 @@ class Limits:
     sessions: int
     queue: int
     silence_ms: int
+    snapshots: int = 0
 
 
 @_kind("welcome")
@@ -449,6 +467,19 @@ class Acknowledged:
     found: bool
 
 
+@_kind("snapshot_taken")
+@frozen(kw_only=True)
+class SnapshotTaken:
+    """Answers `snapshot`. Restoring needs no prefill while its `bytes` are kept; with 0 it is prefilled again.
+
+    `head` is where the session's head stood.
+    """
+
+    handle: str
+    head: int
+    bytes: int
+
+
 @_kind("story_told")
 @frozen(kw_only=True)
 class StoryTold:
@@ -457,9 +488,9 @@ class StoryTold:
     lines: tuple[str, ...]
 
 
-Question = Hello | Describe | GetStatus | Tokenize | Cancel | Close | Load | Unload | TellStory
-SlotOperation = EnsurePrefix | PrefillSuffix | Decode | Turn
+Question = Hello | Describe | GetStatus | Tokenize | Cancel | Close | Load | Unload | Snapshot | TellStory
+SlotOperation = EnsurePrefix | PrefillSuffix | Decode | Turn | Restore
 Request = Question | SlotOperation | Beat
-Answer = Welcome | Description | Status | TokenIds | Acknowledged | StoryTold
+Answer = Welcome | Description | Status | TokenIds | Acknowledged | SnapshotTaken | StoryTold
 Terminal = Done | Error | Answer
 Reply = Accepted | Started | Progress | Tokens | Terminal

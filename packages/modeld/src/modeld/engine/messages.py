@@ -1,8 +1,8 @@
 """Owns what the front and the engine process say to each other. It knows no bytes and no process.
 
-The front sends one `Run`, `Encode` or `Probe` at a time, and the next only after the engine has ended the one before.
-A `Run` is self-contained: it carries every id that the session stands for, so an engine that has just been restarted
-serves it as well, only slower.
+The front sends one message at a time, and the next only after the engine has ended the one before. A `Run` is
+self-contained: it carries every id that the session stands for, so an engine that has just been restarted serves it as
+well, only slower.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,6 +54,20 @@ class Encode:
 
     prompt: Prompt
     complete: bool = False
+
+
+@_kind("save")
+@frozen(kw_only=True)
+class Save:
+    """Keep the state of the tape that holds `ids` (int32 little-endian) in host memory, where that pays.
+
+    It goes when the session `place` of `client` is closed. `closed` as in `Run`.
+    """
+
+    client: str
+    place: str
+    ids: bytes
+    closed: tuple[tuple[str, str], ...] = ()
 
 
 @_kind("probe")
@@ -134,6 +148,14 @@ class Encoded:
     ids: tuple[int, ...]
 
 
+@_kind("saved")
+@frozen(kw_only=True)
+class Saved:
+    """Ends a `Save`: so many `bytes` are kept. 0: it does not pay, or there is no room for it."""
+
+    bytes: int
+
+
 @_kind("probing")
 @frozen(kw_only=True)
 class Probing:
@@ -192,7 +214,7 @@ class Ended:
 @_kind("failed")
 @frozen(kw_only=True)
 class Failed:
-    """Ends a `Run`, an `Encode` or a `Probe` as an error (codes of `modelwire.errors`)."""
+    """Ends what the front asked as an error (codes of `modelwire.errors`)."""
 
     code: str
     message: str
@@ -219,5 +241,5 @@ class EngineUnloaded:
 
 
 FromSupervisor = EngineGone | EngineUnloaded
-ToEngine = Run | Encode | Probe | Quit
-FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Probing | Probed | Ended | Failed
+ToEngine = Run | Encode | Save | Probe | Quit
+FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Saved | Probing | Probed | Ended | Failed

@@ -23,6 +23,7 @@ from modeld.engine.messages import (
     Quit,
     Ready,
     Refused,
+    Saved,
     ToEngine,
 )
 from modeld.engine.stop_flag import SharedStopFlag
@@ -55,7 +56,7 @@ class Patience:
 class Supervisor:
     """Keeps one engine process running. `on_message` is called in the event loop, with messages of the current epoch.
 
-    After `Ready`, `send` one `Run`, `Encode` or `Probe` at a time. `EngineGone` ends whatever ran; a `Ready` of the
+    After `Ready`, `send` one message that it answers at a time. `EngineGone` ends whatever ran; a `Ready` of the
     next epoch follows, or `Refused`, after which nothing does until `load`.
     """
 
@@ -251,7 +252,7 @@ class Supervisor:
                 self._rest()
             case Refused():
                 self._refused = True
-            case Ended() | Failed() | Encoded() | Probed():
+            case Ended() | Failed() | Encoded() | Saved() | Probed():
                 self._rest()
             case Advanced() | Probing():
                 self._slowest = max(self._slowest, self._now() - self._heard)

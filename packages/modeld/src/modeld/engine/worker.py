@@ -20,7 +20,7 @@ from attrs import asdict
 from modeld.backends.base import Backend, BackendError, LoadError
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
-from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run
+from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run, Save
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.models import verdicts
 from modeld.slot import Slot, SlotSettings
@@ -143,6 +143,8 @@ class Desk:
                     self._slot.run(message, emit)
                 case Encode():
                     self._send(self._slot.encode(message))
+                case Save():
+                    self._send(self._slot.save(message))
                 case Probe():
                     self._send(self._probed(emit))
                 case _:

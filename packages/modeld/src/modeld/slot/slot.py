@@ -3,7 +3,7 @@
 It is pure but for the backend and the clock that it is given. One thread uses it, one operation at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from modeld.engine.messages import (
     Probed,
     Probing,
     Run,
+    Save,
+    Saved,
     ShelfFigures,
 )
 from modeld.slot.account import Account
@@ -96,6 +98,12 @@ class Slot:
             return _failed(fault)
         return Encoded(ids=tuple(ids.tolist()))
 
+    def save(self, request: Save) -> Saved:
+        """Keeps a tape's state for a snapshot; tapes stay as they are."""
+        self._close(request.closed)
+        ids = np.frombuffer(request.ids, "<i4").astype(np.int32)
+        return Saved(bytes=self._shelf.save(ids, Owner(request.client, request.place)))
+
     def probe(self, emit: Emit = lambda message: None) -> Probed:
         """Goes on with the test of exactness; tapes stay as they are. Emits `Probing` after every call of the model."""
         test = self._exactness = self._exactness or self._new_test()
@@ -111,8 +119,7 @@ class Slot:
 
     def run(self, request: Run, emit: Emit) -> None:
         """Emits `Begun`, what happens, and exactly one `Ended` or `Failed`. Any exception is a bug: end the engine."""
-        for client, session in request.closed:
-            self._shelf.close(Owner(client, session))
+        self._close(request.closed)
         try:
             ended = self._operate(request, emit)
         except WireError as fault:
@@ -123,6 +130,10 @@ class Slot:
             emit(ended)
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
                 self._backend.tidy()
+
+    def _close(self, closed: Sequence[tuple[str, str]]) -> None:
+        for client, session in closed:
+            self._shelf.close(Owner(client, session))
 
     # --- one operation ----------------------------------------------------------------------------------
 
