@@ -22,7 +22,7 @@ from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
 from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run, Save
 from modeld.engine.stop_flag import SharedStopFlag
-from modeld.models import verdicts
+from modeld.models import facts
 from modeld.slot import Slot, SlotSettings
 from modelwire import logs
 from modelwire.errors import ErrorCode
@@ -81,12 +81,12 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
         channel.send(Refused(message=str(fault)))
         return
     try:
-        known = Exactness() if config.backend == "fake" else verdicts.recall(_key(config, backend))
-        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), known))
+        known = None if config.backend == "fake" else facts.recall(Exactness, _key(config, backend))
+        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), known or Exactness()))
 
         def found(verdict: Exactness) -> None:
             if config.backend != "fake":  # what a script pretends is nobody's fact
-                verdicts.remember(_key(config, backend), verdict)
+                facts.remember(verdict, _key(config, backend))
 
         desk = Desk(backend, stop, channel.send, _slot_settings(config), found=found)
         for message in channel:

@@ -6,6 +6,7 @@ they are Q4_0. The cells of a sequence must lie in order, too (`arena`). Profile
 and V in f16.
 """
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Callable
@@ -16,11 +17,11 @@ import numpy as np
 from attrs import evolve, frozen
 from llama_cpp import llama_cpp as llama
 
-from modeld.backends.base import BackendError, LoadError, StopFlag
+from modeld.backends.base import BackendError, Capabilities, LoadError, StopFlag
 from modeld.backends.llamacpp import vendor_log
 from modeld.backends.llamacpp.backend import OWN_SEQUENCES, LlamaBackend
 from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
-from modeld.models import gguf
+from modeld.models import facts, gguf
 from modeld.models.fingerprint import fingerprint
 from modelwire.messages import ModelDescription
 
@@ -67,7 +68,14 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
         in_order=settings.profile == "exact",
         stop=stop,
     )
-    _probe(path, backend, ctx, stop)
+    key = (digest, settings.profile, backend.build)
+    known = facts.recall(Capabilities, key)
+    if known is None:
+        _probe(path, backend, ctx, stop)
+        with contextlib.suppress(LoadError, OSError):  # then the next start probes again
+            facts.remember(backend.capabilities, key)
+    else:
+        backend.capabilities = known
     return backend
 
 
@@ -165,7 +173,10 @@ def metadata(model: llama.llama_model_p, key: str) -> str:
 
 
 def _probe(path: Path, backend: LlamaBackend, ctx: llama.llama_context_p, stop: StopFlag) -> None:
-    """Take some first steps, so that what a model cannot do is known, or refused, here and not met in a request."""
+    """Take some first steps, so that what a model cannot do is known, or refused, here and not met in a request.
+
+    What is found out is remembered; only a model that has passed is not tried again.
+    """
     tape = np.zeros(3, np.int32)
     try:
         backend.extend(0, tape, 0, 1)
