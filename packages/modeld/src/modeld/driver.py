@@ -278,7 +278,8 @@ class Driver:
         self._house.used(now)
         self.figures.ended(flight, last, now)
         self._say(flight, last, now)
-        log.info("%s of %s: %s", flight.key.op, flight.client, flight.summary(last, now))
+        if log.isEnabledFor(logging.INFO):
+            log.info("%s of %s: %s", flight.key.op, flight.client, flight.summary(last, now))
         for client, op in self._confirmations.ended(flight.key):
             self._reply(client, op, Acknowledged(found=True))
 

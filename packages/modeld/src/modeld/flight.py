@@ -139,7 +139,8 @@ class Flight:
             self.session = session = find(self.client, name)
             self.before = session.contents if session else NOTHING
         self.ids, self.reused, self.resident = b"", 0, 0
-        return evolve(self.plan.run, closed=sessions.take_closed())
+        closed = sessions.take_closed()
+        return evolve(self.plan.run, closed=closed) if closed else self.plan.run
 
     def _save(self, message: Snapshot, sessions: Sessions) -> Save:
         sessions.snapshots.check_room()
