@@ -76,6 +76,9 @@ class Settings:
     sequences: int | None = _option(_number(2), "how many tapes may be resident", default=None)
     extra_cells: int | None = _option(_number(0), "KV positions beyond the context, for guesses", default=None)
     chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
+    draft: str = _option(
+        _choice("on", "off"), "copy ahead from the prompt and answers where that pays; same text, sooner", default="on"
+    )
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
     unload_after: int | None = _option(
