@@ -586,6 +586,7 @@ def test_the_figures_have_their_names(house: House) -> None:
         *("operations_total", "guesses_total", "guesses_adopted", "guesses_preempted", "guesses_failed", "hits"),
         *("partials", "tokens_prefilled", "tokens_reused", "tokens_generated", "wasted_s", "engine_restarts"),
         *("cells_used", "cells_total", "tapes", "sessions", "clients", "queue"),
+        *("tokens_drafted", "tokens_accepted", "tokens_per_pass", "draft_saved_s", "draft_lost_s", "drafting"),
     }
     assert (figures["operations_total"], figures["tokens_prefilled"], figures["tokens_generated"]) == (1, 3, 2)
     assert (figures["cells_total"], figures["cells_used"]) == (8192, 3)

@@ -268,6 +268,8 @@ class Driver:
     def _count(self, flight: Flight, last: Last, now: float) -> None:
         if isinstance(flight.end, Ended):
             self.figures.shelf = flight.end.shelf
+            if flight.end.drafts is not None:
+                self.figures.drafted(flight.end.drafts)
         usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
         if flight.is_guess and flight.started is not None:
             reason = last.reason if isinstance(last, Done) else None
