@@ -83,8 +83,8 @@ def answer(said: Sequence[FromEngine]) -> tuple[str, list[int], str]:
     return "".join(m.text for m in generated), [token for m in generated for token in m.ids], end.reason
 
 
-@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
 def test_d1_drafted_is_undrafted_byte_for_byte_among_guesses_and_forks(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch, prompt: str, config: DecodeConfig
 ) -> None:
