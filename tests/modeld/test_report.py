@@ -8,7 +8,7 @@ from modelwire.messages import Description, Exactness, Limits, Status
 
 
 def test_a_status_is_a_table_of_its_figures() -> None:
-    figures = {"operations_total": 1234.0, "wasted_s": 1.25}
+    figures = {"operations_total": 1234.0, "wasted_s": 1.25, "tokens_per_pass": 1.5, "acceptance_8": 0.875}
     status = Status(state="idle", instance="a" * 32, model="twin", engine_pid=7, uptime_s=3725.0, figures=figures)
     assert status_table(status).splitlines() == [
         "state             idle",
@@ -19,6 +19,8 @@ def test_a_status_is_a_table_of_its_figures() -> None:
         "exactness         untested",
         "operations total  1,234",
         "wasted            1.2 s",
+        "tokens per pass   1.50",
+        "acceptance 8      0.88",
     ]
 
 

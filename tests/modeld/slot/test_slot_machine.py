@@ -14,6 +14,7 @@ from modeld.backends.fake import FakeBackend, FakeScript, Fault
 from modeld.backends.flag import LocalFlag
 from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run, Save
 from modeld.slot import Slot, SlotSettings
+from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup
 from modeld.slot.tape import Owner, TapeKind
 from modelwire.messages import DecodeConfig, Reason, Text
 
@@ -44,8 +45,11 @@ FAULTS = st.sampled_from((*[None] * 12, Fault.FAIL, Fault.CELLS))
 STOPS = st.sampled_from((*[None] * 8, 0, 1, 3, 6, 10, 15))
 CLOSED = st.sampled_from((*[()] * 6, (("ann", "one"),), (("bob", "two"), ("ann", "two"))))
 
+FLAT = {1: 0.01, 32: 0.011}
+"""Seconds by rows with which drafts pay even if they are seldom right."""
 
-class Recalling:
+
+class Recalling(NoDrafts):
     """Drafts what a run of its own would say, wrong where `wrong` says so."""
 
     def __init__(self) -> None:
@@ -59,7 +63,7 @@ class Recalling:
         return [token ^ 1 if spoil else token for token, spoil in zip(known, wrong, strict=False)]
 
 
-def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:
+def _slot(script: FakeScript, flag: LocalFlag, drafters: Drafters, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:
     backend = FakeBackend(script, flag)
     ticks = iter(range(10**9))
     slot = Slot(
@@ -67,7 +71,7 @@ def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes
         stop=flag,
         clock=lambda: next(ticks) / 100,
         settings=SlotSettings(chunk_floor=4, guess_chunk_ms=50, parking_least=3, parking_bytes=parking_bytes),
-        drafter=lambda config: drafter,
+        drafters=drafters,
     )
     return slot, backend
 
@@ -88,12 +92,13 @@ def _said(messages: Sequence[FromEngine]) -> tuple[str, list[int]]:
 class SlotMachine(RuleBasedStateMachine):
     prompts = Bundle("prompts")
 
-    @initialize(shape=st.sampled_from(SHAPES), target=prompts)
-    def start(self, shape: FakeScript) -> tuple[int, ...]:
+    @initialize(shape=st.sampled_from(SHAPES), looks_up=st.booleans(), target=prompts)
+    def start(self, shape: FakeScript, looks_up: bool) -> tuple[int, ...]:
         self.script = shape
         self.flag = LocalFlag()
         self.drafter = Recalling()
-        self.slot, self.backend = _slot(evolve(shape), self.flag, self.drafter, parking_bytes=5000)
+        drafters = PromptLookup(Lengths(Costs.measured(FLAT))) if looks_up else self.drafter
+        self.slot, self.backend = _slot(evolve(shape), self.flag, drafters, parking_bytes=5000)
         self.total = self.backend.free_cells
         return (97,)
 

@@ -85,6 +85,9 @@ class Settings:
         _number(0), "host memory in MB for tapes and snapshots that have no room in the KV", default=None
     )
     chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
+    draft: str = _option(
+        _choice("on", "off"), "copy ahead from the prompt and answers where that pays; same text, sooner", default="on"
+    )
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
     snapshots: int = _option(_number(0), "how many snapshots a client may have", default=16)

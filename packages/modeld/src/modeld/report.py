@@ -9,6 +9,8 @@ from modeld.schedule.journal import Difference
 from modeld.schedule.messages import Command
 from modelwire.messages import Description, Exactness, Status
 
+_RATIOS = ("tokens_per_pass", "acceptance_")
+
 
 def status_table(status: Status) -> str:
     rows = [
@@ -100,7 +102,9 @@ def _yes(value: str | bool) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    return f"{value:,.1f} s" if name.endswith("_s") else f"{value:,.0f}"
+    if name.endswith("_s"):
+        return f"{value:,.1f} s"
+    return f"{value:,.2f}" if name.startswith(_RATIOS) else f"{value:,.0f}"
 
 
 def _duration(seconds: float) -> str:

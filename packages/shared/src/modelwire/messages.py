@@ -299,7 +299,8 @@ class Outcome(StrEnum):
 class Usage:
     """Counts in tokens. `guessed` are reused tokens that a guess had prefilled; `prefilled` went through the model.
 
-    `forward_passes` are those before the first token (of the whole operation where nothing is generated).
+    `forward_passes` are those before the first token (of the whole operation where nothing is generated). `drafted`
+    tokens were tried ahead in a pass of the model, and `accepted` ones were what it says.
     """
 
     prompt: int = 0
@@ -311,6 +312,8 @@ class Usage:
     chunks_finished: int = 0
     chunks_stopped: int = 0
     outcome: Outcome = Outcome.NONE
+    drafted: int = 0
+    accepted: int = 0
 
 
 @frozen(kw_only=True)

@@ -193,10 +193,33 @@ class ShelfFigures:
     restored: int = 0
 
 
+@_kind("drafts")
+@frozen(kw_only=True)
+class DraftFigures:
+    """What drafting did in one answer. `passes` of the model gave `tokens`.
+
+    `by_length`: tokens drafted and accepted by the length of the match that they were drafted from, as (length from,
+    drafted, accepted). Seconds are against single rows. `on`: drafting is not switched off for its losses.
+    """
+
+    drafted: int = 0
+    accepted: int = 0
+    passes: int = 0
+    tokens: int = 0
+    seconds_saved: float = 0.0
+    seconds_lost: float = 0.0
+    on: bool = False
+    by_length: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return self.tokens / self.passes if self.passes else 0.0
+
+
 @_kind("ended")
 @frozen(kw_only=True)
 class Ended:
-    """Ends a `Run`. `length` is how much of the tape is resident.
+    """Ends a `Run`. `length` is how much of the tape is resident. `drafts` is None where no decode loop of ours ran.
 
     `reason` is PREEMPTED wherever the stop flag ended it; the front knows why it set the flag. `first_pass_at` is when
     the first call of the model for the prompt began, in seconds of the machine's monotonic clock: both processes have
@@ -208,6 +231,7 @@ class Ended:
     usage: Usage
     timings: Timings
     shelf: ShelfFigures = field(factory=ShelfFigures)
+    drafts: DraftFigures | None = None
     first_pass_at: float | None = None
 
 

@@ -42,6 +42,11 @@ class Shelf:
         return tuple(self._tapes.values())
 
     @property
+    def clients(self) -> frozenset[str]:
+        """Those with a tape, here or in host memory."""
+        return frozenset(held.owner.client for held in (*self._tapes.values(), *self._parking))
+
+    @property
     def free_cells(self) -> int:
         return self._pool.free
 
