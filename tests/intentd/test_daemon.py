@@ -1,7 +1,9 @@
 """The daemon from its door to a scripted modeld: what is guessed, what is asked, and what happens when things break."""
 
 import asyncio
+import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -351,6 +353,39 @@ async def test_no_secret_of_a_file_or_of_what_was_printed_reaches_modeld(house: 
     assert "# [redacted]" in sent
     assert token[4:12] not in sent
     assert "tests/test_prices.py:\n```" not in sent  # git ignores it; what pytest itself has printed may show
+
+
+def commit(workspace: Path) -> None:
+    who = ("-c", "user.name=n", "-c", "user.email=e@test.test", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "-Af"), ("commit", "-qm", "m")):
+        subprocess.run(["git", *who, *words], cwd=workspace, check=True, capture_output=True)
+
+
+async def test_what_was_changed_since_the_last_commit_stands_last_and_holds_no_secret(house: House) -> None:
+    """I3: neither a secret that was taken out, nor a file that is ignored or holds secrets by its name."""
+    token = "ghp_" + "a1B2c3" * 6
+    source = house.workspace / "shop" / "prices.py"
+    whole = source.read_text()
+    source.write_text(f"key = '{token}'\n{whole}")
+    for name in (".env", "drafts.py"):
+        (house.workspace / name).write_text("before = 'hidden'\n")
+    commit(house.workspace)
+    (house.workspace / ".gitignore").write_text("drafts.py\n")
+    for name in (".env", "drafts.py"):
+        (house.workspace / name).write_text("now = 'hidden'\n")
+    source.write_text(whole.replace("LookupError", "KeyError"))
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        told = shown.messages[-1][1].partition("last commit:\n")[2]
+        assert told.startswith('```\n--- shop/prices.py\n@@\n-key = \'[redacted]\'\n """Prices of a shop')
+        assert "+        raise KeyError" in told
+        source.write_text(whole)
+        await house.modeld.wait_until(lambda: "KeyError" not in str(turns(house, speculative=True)[-1].suffix))
+        sent = "".join(map(prompt_of, house.modeld.received(Turn)))
+    assert token[4:12] not in sent
+    assert "hidden" not in sent
 
 
 async def test_a_text_that_is_slow_to_look_through_keeps_nobody_waiting(

@@ -5,12 +5,13 @@ import logging
 import time
 from pathlib import Path
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from intentd.intake import Intake
 from intentd.messages import CommandFinished, CommandStarted
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import OfferBook
+from intentd.sources.git import changed
 from intentd.workspace import Workspace, root_of
 
 log = logging.getLogger(__name__)
@@ -88,5 +89,7 @@ class Runs:
             return
         cut = message.total > len(message.output)
         failures = await asyncio.to_thread(self._intake.failures, event, cut=cut, started_ns=run.started_ns)
+        if failures:
+            event = evolve(event, changed=await asyncio.to_thread(changed, event.workspace))
         self._offers.take(event, failures)
         log.info("command ended with %s: %s failures", message.exit, "no" if failures is None else len(failures))
