@@ -124,9 +124,11 @@ class TerminalPair:
             self._lower()
 
     def _prepare(self, data: bytes) -> bytes:
+        if not self._lifts:
+            return data
         with self._outer_lock, contextlib.suppress(termios.error):
             settings = termios.tcgetattr(self.outer)
-            if not self._lifts or not settings[_OFLAG] & termios.OPOST:
+            if not settings[_OFLAG] & termios.OPOST:
                 return data
             if settings[_OFLAG] & _LINES_MASK == _COMMON_LINES and not _BARE_NEWLINE.search(data):
                 return data.replace(b"\r\n", b"\n")
@@ -136,6 +138,8 @@ class TerminalPair:
         return data
 
     def _lower(self) -> None:
+        if not self._lifted:
+            return
         with self._outer_lock, contextlib.suppress(termios.error):
             if self._lifted:
                 settings = termios.tcgetattr(self.outer)
