@@ -161,6 +161,27 @@ def test_what_comes_through_a_pipe_is_offered_and_a_pause_is_kept(user: User) ->
     user.until(warm)
 
 
+def test_a_command_that_watches_is_read_while_it_goes_on(user: User) -> None:
+    """I1: and it is a command as any other: what ends it ends it."""
+    user.serve("modeld", "--backend", "fake")
+    user.serve("intentd")
+    gate, script = user.project / "gate", user.project / "ptw"
+    os.mkfifo(gate)
+    tests = " ".join((*PYTEST[:3], "-q", "-p", "no:cacheprovider"))
+    script.write_text(f"#!/bin/sh\n{tests}\nread line < gate\n{tests}\nread line < gate\n")
+    script.chmod(0o700)
+    argv = [sys.executable, "-m", "intentd", "run", "--", "./ptw"]
+    watch = subprocess.Popen(argv, cwd=user.project, env=user.environment, stdout=subprocess.DEVNULL)
+    try:
+        assert "test_calc.py::test_add" in user.until(warm)["offers"][0]["title"]
+        (user.project / "calc.py").write_text("def add(a, b):\n    return  a + b\n")
+        gate.write_bytes(b"\n")
+        user.until(lambda status: not status["offers"])
+    finally:
+        watch.terminate()
+    assert watch.wait(LIMIT_S) == -signal.SIGTERM
+
+
 def test_ctrl_c_stops_the_answer_and_the_model(user: User) -> None:
     """S9"""
     user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"step_ms": 50}))

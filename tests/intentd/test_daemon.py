@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from intentd import speculator, texts
+from intentd import planner, speculator, texts
 from intentd.intake import Intake
 from intentd.messages import (
     Ask,
     CommandFinished,
+    CommandQuiet,
     CommandStarted,
     GetOffers,
     GetPrompt,
@@ -490,6 +491,32 @@ async def test_what_came_through_a_pipe_is_judged_by_what_it_says(house: House) 
         assert await offers(house, door) == ()
 
 
+async def test_a_command_that_watches_files_is_read_cycle_by_cycle(house: House) -> None:
+    """And while it waits, it is no reason to guess nothing."""
+    failing, said = (RECORDED / "plain.txt").read_bytes(), b"5 passed in 0.1s\n"
+    async with house.connect() as door:
+        running = door.start(CommandStarted(run="watch", argv=("ptw",), cwd=str(house.workspace)))
+
+        async def cycle(output: bytes, *, quiet: bool = True) -> None:
+            told = CommandQuiet(run="watch", quiet=quiet, output=output, total=len(output))
+            assert (await door.ask(told)).found
+
+        await cycle(failing)
+        assert len(await offers(house, door)) == 4
+        await house.until(door, warm)
+        await cycle(b"", quiet=False)
+        assert "command is running" in (await house.status(door)).reason
+        await cycle(b"collecting ...\n")
+        assert (await house.status(door)).figures["commands_running"] == 1
+        await cycle(said)
+        assert await offers(house, door) == ()
+        await cycle(failing)
+        await door.ask(CommandFinished(run="watch", exit=None, signal=2, output=b"", total=0))
+        assert (await running.done()).reason is Reason.END
+        assert len(await offers(house, door)) == 4
+        assert not (await door.ask(CommandQuiet(run="watch", quiet=True))).found
+
+
 async def test_a_workspace_that_opts_out_is_left_alone(house: House) -> None:
     """I3"""
     async with house.connect() as door:
@@ -501,6 +528,31 @@ async def test_a_workspace_that_opts_out_is_left_alone(house: House) -> None:
         await house.command(door, "plain")
         assert await offers(house, door) == ()
     assert not turns(house, speculative=False)
+
+
+async def test_a_prompt_that_cannot_be_made_stops_nothing_and_tells_no_contents(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Faults of ours: in a parser, a template, a reader of files."""
+    contents = "words of a prompt"
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(contents)
+
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        monkeypatch.setattr(planner, "build", fail)
+        with monkeypatch.context() as broken:
+            broken.setattr(Intake, "failures", fail)
+            await house.command(door, "collection")
+        await house.command(door, "short")
+        status = await house.until(door, lambda status: "failed at making its prompt" in status.reason)
+        assert status.offers
+        with pytest.raises(WireError, match="failed at making its prompt; its log says where"):
+            await ask(house, door)
+    assert "RuntimeError" in caplog.text
+    assert contents not in caplog.text
 
 
 async def test_a_template_with_a_fault_shows_in_status(house: House) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from attrs import define, field
 
+from intentd.faults import told
 from intentd.messages import (
     INTENTD,
     Ask,
     CommandFinished,
+    CommandQuiet,
     CommandStarted,
     DaemonStatus,
     GetOffers,
@@ -106,6 +108,8 @@ class Door:
                 self._send(client, op, self._welcome())
             case CommandStarted():
                 self._command_started(client, op, message)
+            case CommandQuiet():
+                self._chore(self._command_quiet(client, op, message))
             case CommandFinished():
                 self._chore(self._command_finished(client, op, message))
             case Ask():
@@ -127,6 +131,11 @@ class Door:
         self.runs.start(client, op, message)
         self._count_runs()
         self._send(client, op, Accepted())
+
+    async def _command_quiet(self, client: str, op: str, message: CommandQuiet) -> None:
+        found = await self.runs.quiet(client, message)
+        self._count_runs()
+        self._send(client, op, Acknowledged(found=found))
 
     async def _command_finished(self, client: str, op: str, message: CommandFinished) -> None:
         started = await self.runs.finish(client, message)
@@ -175,8 +184,8 @@ class Door:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:
             self._send(client, op, _error(fault))
-        except Exception:
-            log.exception("an answer failed")
+        except Exception as fault:
+            log.error("an answer failed:\n%s", told(fault))
             self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
         finally:
             self._answers.pop((client, op), None)

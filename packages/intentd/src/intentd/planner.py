@@ -4,6 +4,7 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from functools import partial
 
 from attrs import frozen
 
+from intentd.faults import told
 from intentd.plan.events import Changed
 from intentd.plan.offers import Intent, Offering
 from intentd.plan.templates import Template
@@ -19,6 +21,8 @@ from intentd.shelf import TemplateShelf
 from intentd.sources.git import content
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
+
+log = logging.getLogger(__name__)
 
 MAX_KEPT = 64
 MAX_ANCHORS = 512
@@ -93,6 +97,9 @@ class Planner:
             )
         except TurnError as fault:
             result = fault
+        except Exception as fault:
+            log.error("a prompt could not be made:\n%s", told(fault))
+            result = TurnError("intentd failed at making its prompt; its log says where")
         return _Kept(template, result, look.seen)
 
     def _before(self, workspace: str, changed: Changed) -> str:
