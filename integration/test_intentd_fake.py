@@ -116,6 +116,20 @@ def test_a_failed_test_is_explained_from_warm_kv(user: User) -> None:
     assert user.status()["figures"]["answers_hit"] == 2
 
 
+def test_a_question_in_the_middle_of_its_guess_keeps_what_is_finished(user: User) -> None:
+    """S5, S10: and it does not wait for the rest of the guess."""
+    user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"token_ms": 10}))
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    status = user.until(lambda status: status["figures"].get("guess_done", 0) > 0 or warm(status))
+    assert not warm(status)
+    events = [json.loads(line) for line in user.do("explain", "--json", check=True).stdout.splitlines()]
+    usage = events[-1]["usage"]
+    assert usage["outcome"] == "partial"
+    assert 0 < usage["guessed"] < usage["prompt"]
+    assert user.status()["triggers"]["test_failed"]["partials"] == 1
+
+
 def test_a_fixed_test_leaves_nothing_to_explain(user: User) -> None:
     user.serve("modeld", "--backend", "fake")
     user.serve("intentd")

@@ -18,13 +18,10 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GUESSAHEAD_INTENTD", raising=False)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [*command, "--help"]
-        for command in ([], *map(str.split, "serve run pipe explain fix offers show pause resume status".split()))
-    ],
-)
+COMMANDS = ("serve", "run", "pipe", "explain", "fix", "offers", "show", "pause", "resume", "status")
+
+
+@pytest.mark.parametrize("words", [["--help"], *([command, "--help"] for command in COMMANDS)])
 def test_every_command_explains_itself_with_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(words)

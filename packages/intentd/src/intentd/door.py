@@ -269,7 +269,11 @@ class Door:
             modeld_reachable=self.speculator.reachable,
             offers=tuple(map(self._offer, self.offers.all())),
             uptime_s=time.monotonic() - self._started,
-            figures={**self.speculator.figures, "commands_running": self.runs.running},
+            figures={
+                **self.speculator.figures,
+                **self.speculator.progress,
+                "commands_running": self.runs.running,
+            },
             triggers=self.speculator.ledger.figures(time.monotonic()),
             problems=self.problems(),
         )

@@ -32,15 +32,23 @@ class Guesser:
         self._figures = figures
         self._changed = changed
         self._guess: tuple[str, asyncio.Task[None]] | None = None
+        self._progress: Progress | None = None
 
     @property
     def key(self) -> str | None:
         """Of the turn that is being prefilled."""
         return self._guess[0] if self._guess else None
 
+    @property
+    def progress(self) -> dict[str, int]:
+        """How far the guess is, in tokens of its prompt; nothing where there is none, or none that has begun."""
+        seen = self._progress if self._guess else None
+        return {"guess_done": seen.done, "guess_total": seen.total} if seen else {}
+
     def start(self, send: Callable[[], OperationStream], key: str, account: str) -> None:
         """The guess before it, if there is one, is stopped."""
         self.stop()
+        self._progress = None
         self._guess = key, asyncio.get_running_loop().create_task(self._make(send, key, account))
 
     def stop(self) -> None:
@@ -63,6 +71,7 @@ class Guesser:
             async with send() as stream:
                 async for reply in stream:
                     if isinstance(reply, Progress):
+                        self._progress = reply
                         tokens = reply.done - reply.reused
                     elif isinstance(reply, Done):
                         self._done(account, key, reply)

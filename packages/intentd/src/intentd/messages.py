@@ -130,7 +130,8 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`. Of each trigger: `asks`,
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`; while one guess
+    is prefilled `guess_done` and `guess_total` tokens. Of each trigger: `asks`,
     `hits`, `partials`, `warm`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it
     is switched off). `others` are the offers behind the first, `fix` the changes that mend. `problems` are lines about
     unusable files of the user's.

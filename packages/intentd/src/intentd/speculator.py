@@ -88,6 +88,11 @@ class Speculator:
             return decision.reason
         return self._no_turn if not self._plans else ""
 
+    @property
+    def progress(self) -> dict[str, int]:
+        """Of the guess in flight, in tokens."""
+        return self._guesser.progress
+
     def is_warm(self, offering: Offering) -> bool:
         plan = self._plans.get((offering.id, "explain"))
         return plan is not None and plan.key in self._warm
