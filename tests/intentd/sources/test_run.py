@@ -247,6 +247,27 @@ def test_keys_and_their_echo_are_the_same(open_screen: Open) -> None:
     assert outputs[1] == outputs[0]
 
 
+def test_what_is_typed_before_the_command_begins_is_shown_once_and_reaches_it(
+    open_screen: Open, tmp_path: Path
+) -> None:
+    """I1"""
+    outputs: list[tuple[bytes, int]] = []
+    for wrapper in ("", " ".join(WRAPPER)):
+        gate = tmp_path / f"gate{len(outputs)}"
+        os.mkfifo(gate)
+        program = "echo begun; read one; read two; echo got $one $two; stty -a | grep -o -e '-*echo '"
+        screen = open_screen([SH, "-c", f'echo ready; read x < {gate}; {wrapper} {SH} -c "$0"', program], wrapped=False)
+        screen.until(b"ready")
+        screen.type(b"helo\x7flo\rwo")
+        screen.until(b"\r\nwo")
+        gate.write_bytes(b"\n")
+        screen.until(b"begun")
+        screen.type(b"rd\r")
+        outputs.append(screen.end())
+        assert b"got hello word" in screen.seen
+    assert outputs[1] == outputs[0]
+
+
 def test_a_new_window_size_reaches_the_command(open_screen: Open) -> None:
     """I1"""
     screen = open_screen(

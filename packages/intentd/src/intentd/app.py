@@ -13,6 +13,7 @@ from intentd.intake import Intake
 from intentd.plan.offers import OfferBook, Offering
 from intentd.plan.tools import catalogue
 from intentd.planner import Planner, template_name
+from intentd.runs import Runs
 from intentd.shelf import TemplateShelf
 from intentd.sources.host import HostWatch, lack
 from intentd.speculator import Speculator
@@ -31,9 +32,8 @@ class App:
         self.planner = Planner(self.templates)
         self.speculator = Speculator(config.modeld, self.planner, self.offers)
         self.speculator.paused = not config.guess
-        self.door = Door(
-            config.socket, self.offers, self.speculator, Intake(self._catalogue), self._title_of, self._problems
-        )
+        self.runs = Runs(self.offers, Intake(self._catalogue))
+        self.door = Door(config.socket, self.offers, self.speculator, self.runs, self._title_of, self._problems)
         self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []
 

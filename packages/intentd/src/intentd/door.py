@@ -1,4 +1,7 @@
-"""Owns intentd's socket: makes events and questions of messages, and answers back. It plans and guesses nothing."""
+"""Owns intentd's socket: makes events and questions of messages, and answers back. It plans and guesses nothing.
+
+What is known of wrapped commands is in `runs`.
+"""
 
 import asyncio
 import contextlib
@@ -11,11 +14,12 @@ from pathlib import Path
 
 from attrs import define, field
 
-from intentd.intake import Intake
+from intentd.faults import told
 from intentd.messages import (
     INTENTD,
     Ask,
     CommandFinished,
+    CommandQuiet,
     CommandStarted,
     DaemonStatus,
     GetOffers,
@@ -25,8 +29,8 @@ from intentd.messages import (
     Pause,
     ShownPrompt,
 )
-from intentd.plan.events import CommandEnded
 from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
+from intentd.runs import Runs
 from intentd.speculator import Speculator
 from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
@@ -49,18 +53,6 @@ log = logging.getLogger(__name__)
 
 BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
-TAKE_IN_S = 10.0
-"""So long a question waits for the output of a command that has just ended."""
-
-
-@define(eq=False)
-class _Run:
-    """A wrapped command that has been announced and has not ended."""
-
-    client: str
-    op: str
-    message: CommandStarted
-    started_ns: int = field(factory=time.time_ns)
 
 
 @define(eq=False)
@@ -70,14 +62,12 @@ class Door:
     endpoint: str
     offers: OfferBook
     speculator: Speculator
-    intake: Intake
+    runs: Runs
     title_of: Callable[[Offering], str]
     problems: Callable[[], tuple[str, ...]]
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
-    _runs: dict[str, _Run] = field(factory=dict)
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
-    _taking: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
 
@@ -118,9 +108,10 @@ class Door:
                 self._send(client, op, self._welcome())
             case CommandStarted():
                 self._command_started(client, op, message)
+            case CommandQuiet():
+                self._chore(self._command_quiet(client, op, message))
             case CommandFinished():
-                self._taking.add(task := self._chore(self._command_finished(client, op, message)))
-                task.add_done_callback(self._taking.discard)
+                self._chore(self._command_finished(client, op, message))
             case Ask():
                 self._ask(client, op, message)
             case Cancel(target=target):
@@ -137,48 +128,26 @@ class Door:
                 self._send(client, op, self._status())
 
     def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
-        self._runs[op_key(client, message.run)] = _Run(client, op, message)
+        self.runs.start(client, op, message)
         self._count_runs()
         self._send(client, op, Accepted())
 
+    async def _command_quiet(self, client: str, op: str, message: CommandQuiet) -> None:
+        found = await self.runs.quiet(client, message)
+        self._count_runs()
+        self._send(client, op, Acknowledged(found=found))
+
     async def _command_finished(self, client: str, op: str, message: CommandFinished) -> None:
-        run = self._runs.pop(op_key(client, message.run), None)
-        if run is None:
+        started = await self.runs.finish(client, message)
+        if started is None:
             self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message="this command was never announced"))
             return
-        try:
-            await self._take_in(run, message)
-        except Exception:
-            log.exception("the output of a command could not be read")
         self._count_runs()
-        self._send(client, run.op, Done(reason=Reason.END))
+        self._send(client, started, Done(reason=Reason.END))
         self._send(client, op, Acknowledged(found=True))
 
-    async def _take_in(self, run: _Run, message: CommandFinished) -> None:
-        """In a worker thread: half a megabyte takes a while to scrub and to read."""
-        cwd = run.message.cwd
-        event = CommandEnded(
-            workspace=root_of(cwd),
-            cwd=cwd,
-            exit=message.exit,
-            output=message.output.decode(errors="replace"),
-            argv=run.message.argv,
-        )
-        if Workspace(Path(event.workspace)).opted_out():
-            self.offers.forget(event.workspace)
-            return
-        cut = message.total > len(message.output)
-        failures = await asyncio.to_thread(self.intake.failures, event, cut=cut, started_ns=run.started_ns)
-        self.offers.take(event, failures)
-        log.info("command ended with %s: %s failures", message.exit, "no" if failures is None else len(failures))
-
-    async def _taken_in(self) -> None:
-        """A question that comes right behind a command is about what that has printed."""
-        if self._taking:
-            await asyncio.wait(self._taking, timeout=TAKE_IN_S)
-
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
-        await self._taken_in()
+        await self.runs.taken_in()
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
@@ -208,22 +177,22 @@ class Door:
 
     async def _answer(self, client: str, op: str, message: Ask) -> None:
         try:
-            await self._taken_in()
+            await self.runs.taken_in()
             offering, intent = self._asked_for(message)
             async with contextlib.aclosing(self.speculator.answer(offering, intent)) as replies:
                 async for reply in replies:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:
             self._send(client, op, _error(fault))
-        except Exception:
-            log.exception("an answer failed")
+        except Exception as fault:
+            log.error("an answer failed:\n%s", told(fault))
             self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
         finally:
             self._answers.pop((client, op), None)
 
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:
-            await self._taken_in()
+            await self.runs.taken_in()
             offering, intent = self._asked_for(message)
             turn = await self.speculator.turn(offering, intent)
         except WireError as fault:
@@ -247,8 +216,7 @@ class Door:
         for (owner, _), task in self._answers.items():
             if owner == client:
                 task.cancel()
-        for key in [key for key, run in self._runs.items() if run.client == client]:
-            del self._runs[key]
+        self.runs.forget(client)
         self._count_runs()
 
     async def _watch_silence(self) -> None:
@@ -259,7 +227,7 @@ class Door:
                 self._router.forget(client)
 
     def _count_runs(self) -> None:
-        self.speculator.commands_running = len(self._runs)
+        self.speculator.commands_running = self.runs.running
         self.speculator.poke()
 
     # --- words --------------------------------------------------------------------------------------------------
@@ -301,15 +269,14 @@ class Door:
             modeld_reachable=self.speculator.reachable,
             offers=tuple(map(self._offer, self.offers.all())),
             uptime_s=time.monotonic() - self._started,
-            figures={**self.speculator.figures, "commands_running": len(self._runs)},
+            figures={
+                **self.speculator.figures,
+                **self.speculator.progress,
+                "commands_running": self.runs.running,
+            },
             triggers=self.speculator.ledger.figures(time.monotonic()),
             problems=self.problems(),
         )
-
-
-def op_key(client: str, run: str) -> str:
-    """A client can end only what it has announced itself."""
-    return f"{client}/{run}"
 
 
 def _error(fault: Exception) -> Error:

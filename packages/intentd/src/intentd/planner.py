@@ -4,18 +4,25 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from attrs import frozen
 
+from intentd.faults import told
+from intentd.plan.events import Changed
 from intentd.plan.offers import Intent, Offering
 from intentd.plan.templates import Template
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
 from intentd.shelf import TemplateShelf
+from intentd.sources.git import content
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
+
+log = logging.getLogger(__name__)
 
 MAX_KEPT = 64
 MAX_ANCHORS = 512
@@ -37,7 +44,7 @@ class Planner:
         self._templates = templates
         self._texts = Texts()
         self._anchors: OrderedDict[str, str] = OrderedDict()
-        self._kept: OrderedDict[tuple[str, Intent, int], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int], _Kept] = OrderedDict()
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="planner")
 
     def close(self) -> None:
@@ -45,7 +52,7 @@ class Planner:
 
     async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
-        key = offering.id, intent, context
+        key = offering.id, offering.changed, intent, context
         template = self._templates.get(template_name(offering, intent))
         kept = self._kept.get(key)
         if kept is None or kept.template is not template or not holds(kept.seen):
@@ -61,7 +68,7 @@ class Planner:
     def files_of(self, offerings: Iterable[Offering]) -> frozenset[str]:
         """The files that the offers' turns depend on, as far as they were built."""
         ids = {offering.id for offering in offerings}
-        kept = [one for (id, _, _), one in self._kept.items() if id in ids]
+        kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
     async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
@@ -80,10 +87,25 @@ class Planner:
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
             self._check(offering, look)
-            result = build(offering.failure, template, workspace=offering.workspace, context=context, read=look.read)
+            result = build(
+                offering.failure,
+                template,
+                workspace=offering.workspace,
+                context=context,
+                read=look.read,
+                before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
+            )
         except TurnError as fault:
             result = fault
+        except Exception as fault:
+            log.error("a prompt could not be made:\n%s", told(fault))
+            result = TurnError("intentd failed at making its prompt; its log says where")
         return _Kept(template, result, look.seen)
+
+    def _before(self, workspace: str, changed: Changed) -> str:
+        """What a file held at the last commit, scrubbed whole (I3)."""
+        data = content(workspace, changed.blob)
+        return "" if data is None or b"\0" in data else self._texts.fit(data)
 
     def _check(self, offering: Offering, look: Look) -> None:
         """Raises `Outdated` where what was there when the first turn was built is gone."""

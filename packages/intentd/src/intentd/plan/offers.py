@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from attrs import frozen
 
 from intentd.plan.commands import Command
-from intentd.plan.events import CommandEnded
+from intentd.plan.events import Changed, CommandEnded
 from intentd.plan.triggers import Failure
 
 MAX_WORKSPACES = 32
@@ -25,13 +25,17 @@ INTENTS: tuple[Intent, ...] = get_args(Intent)
 
 @frozen(kw_only=True)
 class Offering:
-    """A failure that can be asked about, in the workspace with the root `workspace`. People call it by its `number`."""
+    """A failure that can be asked about, in the workspace with the root `workspace`. People call it by its `number`.
+
+    `changed` are the files that differed from the last commit when it was found.
+    """
 
     id: str
     number: int
     failure: Failure
     workspace: str
     command: Command
+    changed: tuple[Changed, ...] = ()
 
 
 class OfferBook:
@@ -101,6 +105,7 @@ class OfferBook:
             failure=failure,
             workspace=event.workspace,
             command=command,
+            changed=event.changed,
         )
 
     def _same(self, workspace: str, failure: Failure) -> Iterator[Offering]:
