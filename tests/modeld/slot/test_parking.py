@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from modeld.backends.base import BackendError
 from modeld.slot import SlotSettings
 from modelwire.messages import DecodeConfig, Outcome, Reason
 
@@ -70,6 +71,35 @@ def test_without_parking_a_session_is_prefilled_again(bench: MakeBench, why: str
     here.run(TWO, session="two")
     assert here.slot.figures().parked == 0
     assert here.run(ONE, session="one").ended.usage.outcome is Outcome.COLD
+
+
+@pytest.mark.parametrize("what", ["save", "load"])
+def test_a_state_that_is_refused_is_prefilled_again(
+    bench: MakeBench, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(**TIGHT)
+    monkeypatch.setattr(here.backend, what, _refuse)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    assert here.slot.figures().parked == (what == "load")
+    again = here.run(ONE, session="one", decode=TEN)
+    assert (again.ended.usage.outcome, here.slot.figures().restored) == (Outcome.COLD, 0)
+    assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
+@pytest.mark.parametrize("what", ["save", "load"])
+def test_a_copy_that_is_refused_starts_cold(bench: MakeBench, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a backend that cannot fork."""
+    here = bench(refuse_fork=True)
+    monkeypatch.setattr(here.backend, what, _refuse)
+    here.run(ONE)
+    guess = here.run(ONE + "and more", guess=True)
+    assert (guess.ended.reason, guess.begun.reused) == (Reason.PREFILLED, 0)
+    assert here.run(ONE + "and more", decode=TEN).ids == bench().run(ONE + "and more", decode=TEN).ids
+
+
+def _refuse(*_: object) -> None:
+    raise BackendError("this state is refused")
 
 
 def test_guesses_hold_no_more_cells_than_their_budget(bench: MakeBench) -> None:

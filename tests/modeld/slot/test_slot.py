@@ -370,7 +370,8 @@ def test_tidying_waits_until_nobody_waits(bench: MakeBench) -> None:
     assert here.slot.figures().relocated == 51
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.long)])
 def test_after_many_forks_and_discards_all_cells_are_free_again(bench: MakeBench, count: int) -> None:
     here = bench(context=200, cells=300, sequences=5, chunk=64)
     here.run("a" * 60)
