@@ -64,6 +64,15 @@ def test_a_full_match_without_kept_logits_decodes_one_token_again(bench: MakeBen
     assert shorter.ids == bench().run("abcdef", decode=TEN).ids
 
 
+def test_s6_kept_logits_answer_no_longer_prompt(bench: MakeBench) -> None:
+    here = bench()
+    first = here.run("abcd", decode=TEN)
+    longer = (first.prompt_ids + first.ids)[:8]
+    again = here.run(base=longer, decode=TEN)
+    assert again.ended.usage.forward_passes == 1
+    assert again.ids == bench().run(base=longer, decode=TEN).ids
+
+
 def test_a_prefix_that_is_resident_costs_nothing_and_cuts_nothing(bench: MakeBench) -> None:
     here = bench()
     here.run("abcdefgh")
