@@ -168,19 +168,28 @@ def table(result: Mapping[str, object]) -> str:
 
 
 def run(options: argparse.Namespace) -> Result:
+    """Written after each model, since the last one takes minutes."""
     names = ("modeld", "llama-cpp-python", "gguf")
-    return {
+    models: list[Result] = []
+    result: Result = {
         "machine": machine(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
         "command": " ".join(["python -m bench.profiles", *sys.argv[1:]]),
         "threads": options.threads,
         "enough": ENOUGH,
-        "models": [measure(options.model or MODELS[name](), options) for name in _chosen(options)],
+        "models": models,
     }
+    for path in _chosen(options):
+        models.append(measure(path, options))
+        write(result, options.out)
+    return result
 
 
-def _chosen(options: argparse.Namespace) -> Sequence[str]:
-    return ["given"] if options.model else [options.only] if options.only else list(MODELS)
+def _chosen(options: argparse.Namespace) -> Iterator[Path]:
+    if options.model:
+        yield options.model
+    else:
+        yield from (MODELS[name]() for name in ([options.only] if options.only else MODELS))
 
 
 def main() -> int:
@@ -194,7 +203,6 @@ def main() -> int:
     options = made.parse_args()
     result = run(options)
     progress("")
-    write(result, options.out)
     picture = plot.draw_profiles(result, options.out.with_suffix(".png"))
     print(f"{table(result)}\n\nwrote {options.out} and {picture}")
     return 0
