@@ -120,3 +120,13 @@ def test_tapes_that_become_ownerless_are_held_to_the_budget(bench: MakeBench) ->
         here.run("s" * 20 + letter * 60, guess=True)
         here.run("s" * 20 + letter * 60 + "!")
     assert here.slot.figures().cells_used <= 81 + 100
+
+
+def test_tapes_that_become_ownerless_without_any_guess_are_held_to_the_budget_too(bench: MakeBench) -> None:
+    """A session that goes on from other sessions' tapes, one after the other, leaves its own."""
+    here = bench(settings=SlotSettings(spare_cells=100))
+    for number, letter in enumerate("abcdef", 1):
+        here.run(letter * 20, session=letter)
+        here.run(letter * 20 + "x" * 60, session="one")
+        assert here.slot.figures().cells_used <= 20 * number + 60 + 100
+    assert ("ownerless", "ann/one", 80) in here.tapes()
