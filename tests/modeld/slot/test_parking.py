@@ -32,6 +32,26 @@ def test_s4_two_sessions_that_do_not_fit_together_take_turns_without_prefill(ben
     assert figures.parked_bytes > 0
 
 
+def test_of_several_parked_tapes_the_one_that_saves_most_comes_back(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    for number in (1, 2, 3, 4):
+        here.run(f"{number}" * 130, session=f"s{number}")
+    assert here.slot.figures().parked == 3
+    again = here.run("2" * 130 + "!", session="s2", decode=TEN)
+    assert (again.begun.reused, here.slot.figures().restored) == (130, 1)
+    assert again.ids == bench().run("2" * 130 + "!", decode=TEN).ids
+
+
+def test_s6_kept_logits_that_come_back_answer_no_longer_prompt(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    said = here.run(ONE, session="one", decode=TEN)
+    here.run(TWO, session="two")
+    whole = said.prompt_ids + said.ids[:9]
+    again = here.run(base=whole, session="one", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.prefilled) == (1, 1)
+    assert again.ids == bench().run(base=whole, decode=TEN).ids
+
+
 def test_kept_logits_come_back_too(bench: MakeBench) -> None:
     here = bench(**TIGHT)
     here.run(ONE, session="one")
