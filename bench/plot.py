@@ -83,3 +83,36 @@ def draw_delays(result: Mapping[str, Any], target: Path) -> Path:
     figure.savefig(target)
     pyplot.close(figure)
     return target
+
+
+def draw_profiles(result: Mapping[str, Any], target: Path) -> Path:
+    """Cold prefill rates by length, and what other tapes' cells add to a decode step."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), dpi=120, layout="constrained")
+    for model, marker in zip(result["models"], "osd", strict=False):
+        for profile, colour in (("exact", "#2a7f4f"), ("fast", "#3a6ea5")):
+            rows, label = model["prefill"], f"{profile}, {model['parameters'] / 1e9:.1f}B"
+            rates = [row[f"{profile}_per_s"] for row in rows]
+            left.plot([row["tokens"] for row in rows], rates, "-", color=colour, marker=marker, label=label)
+            alone = model["residents"][0][f"{profile}_ms"]
+            for where, style in (("below", "-"), ("above", ":")):
+                beside = [row for row in model["residents"] if row["where"] in (where, "nowhere")]
+                shares = [100 * (row[f"{profile}_ms"] / alone - 1) for row in beside]
+                cells = [row["other_cells"] for row in beside]
+                right.plot(cells, shares, style, color=colour, marker=marker, label=f"{label}, {where}")
+    left.set_yscale("log")
+    left.set_xlabel("prompt, tokens")
+    left.set_ylabel("cold prefill, tokens per second")
+    right.set_xlabel("cells of other tapes")
+    right.set_ylabel("added to a decode step, %")
+    for axes in (left, right):
+        axes.grid(visible=True, which="major", color="#dddddd")
+        axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(f"The profiles: {result['machine']['cpu']}, {result['threads']} threads", fontsize=10)
+    figure.savefig(target)
+    pyplot.close(figure)
+    return target

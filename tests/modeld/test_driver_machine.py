@@ -1,11 +1,11 @@
 """The driver under every order of requests, engine messages and losses that hypothesis finds."""
 
-import os
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from modeld.driver import Driver
 from modeld.engine.messages import Encode, EngineUnloaded, Failed, Probe, Refused, Run, Save
@@ -44,7 +44,9 @@ from modelwire.messages import (
 CLIENTS = st.sampled_from(["ann", "bob"])
 SESSIONS = st.sampled_from(["s", "t", "u"])
 PROMPTS = st.sampled_from([(Text(text="abc"),), (Text(text="abd"),), (ChatMessage(role="user", content="hi"),)])
-LONG = os.environ.get("GUESSAHEAD_LONG") == "1"
+LONG = settings.get_current_profile_name() == "long"
+STEPS = 20_000
+"""What `make test-long` runs at least."""
 AFTER: dict[type, set[type]] = {
     Accepted: {Started, Done, Error},
     Started: {Progress, Done, Error},
@@ -61,6 +63,8 @@ ENDS = (Done, Error, TokenIds, Acknowledged, SnapshotTaken)
 
 
 class DriverMachine(RuleBasedStateMachine):
+    steps = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.engine = EngineTwin()
@@ -73,6 +77,7 @@ class DriverMachine(RuleBasedStateMachine):
         )
         self.now = 0.0
         self.names = 0
+        self.checked = 0
         self.last: dict[OpKey, Any] = {}
         self.sent: set[OpKey] = set()
         self.cancels: dict[OpKey, OpKey] = {}
@@ -234,6 +239,7 @@ class DriverMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds(self) -> None:
+        self.checked += 1
         self.driver.scheduler.check()
         self.driver.sessions.check()
         live = {key for key in self.sent if type(self.last.get(key)) not in ENDS}
@@ -254,7 +260,15 @@ class DriverMachine(RuleBasedStateMachine):
         assert self.driver.live == 0
         assert not self.cancels
         assert replay(self.driver.journal.last()) is None
+        type(self).steps += self.checked - 1  # once before the first step
 
 
-TestDriver: Any = DriverMachine.TestCase
-TestDriver.settings = settings(max_examples=200 if LONG else 60, stateful_step_count=100 if LONG else 40, deadline=None)
+@pytest.mark.timeout(3600 if LONG else 300)
+def test_s8_s9_any_order_of_requests_and_losses_gives_every_operation_one_end() -> None:
+    """And every cancel its confirmation."""
+    examples, steps = (240, 100) if LONG else (60, 40)
+    run_state_machine_as_test(
+        DriverMachine,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+    )
+    assert DriverMachine.steps >= STEPS or not LONG

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modeld.backends.base import BackendError
 from modeld.engine.messages import Save, Saved
 from modeld.slot import SlotSettings
 from modelwire.messages import DecodeConfig, Outcome, Reason
@@ -31,6 +32,26 @@ def test_s4_two_sessions_that_do_not_fit_together_take_turns_without_prefill(ben
     figures = here.slot.figures()
     assert (figures.parked, figures.restored) == (1, 6)
     assert figures.parked_bytes > 0
+
+
+def test_of_several_parked_tapes_the_one_that_saves_most_comes_back(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    for number in (1, 2, 3, 4):
+        here.run(f"{number}" * 130, session=f"s{number}")
+    assert here.slot.figures().parked == 3
+    again = here.run("2" * 130 + "!", session="s2", decode=TEN)
+    assert (again.begun.reused, here.slot.figures().restored) == (130, 1)
+    assert again.ids == bench().run("2" * 130 + "!", decode=TEN).ids
+
+
+def test_s6_kept_logits_that_come_back_answer_no_longer_prompt(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    said = here.run(ONE, session="one", decode=TEN)
+    here.run(TWO, session="two")
+    whole = said.prompt_ids + said.ids[:9]
+    again = here.run(base=whole, session="one", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.prefilled) == (1, 1)
+    assert again.ids == bench().run(base=whole, decode=TEN).ids
 
 
 def test_kept_logits_come_back_too(bench: MakeBench) -> None:
@@ -72,6 +93,35 @@ def test_without_parking_a_session_is_prefilled_again(bench: MakeBench, why: str
     here.run(TWO, session="two")
     assert here.slot.figures().parked == 0
     assert here.run(ONE, session="one").ended.usage.outcome is Outcome.COLD
+
+
+@pytest.mark.parametrize("what", ["save", "load"])
+def test_a_state_that_is_refused_is_prefilled_again(
+    bench: MakeBench, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(**TIGHT)
+    monkeypatch.setattr(here.backend, what, _refuse)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    assert here.slot.figures().parked == (what == "load")
+    again = here.run(ONE, session="one", decode=TEN)
+    assert (again.ended.usage.outcome, here.slot.figures().restored) == (Outcome.COLD, 0)
+    assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
+@pytest.mark.parametrize("what", ["save", "load"])
+def test_a_copy_that_is_refused_starts_cold(bench: MakeBench, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a backend that cannot fork."""
+    here = bench(refuse_fork=True)
+    monkeypatch.setattr(here.backend, what, _refuse)
+    here.run(ONE)
+    guess = here.run(ONE + "and more", guess=True)
+    assert (guess.ended.reason, guess.begun.reused) == (Reason.PREFILLED, 0)
+    assert here.run(ONE + "and more", decode=TEN).ids == bench().run(ONE + "and more", decode=TEN).ids
+
+
+def _refuse(*_: object) -> None:
+    raise BackendError("this state is refused")
 
 
 def test_guesses_hold_no_more_cells_than_their_budget(bench: MakeBench) -> None:
@@ -164,3 +214,13 @@ def save(here: Any, ids: list[int], place: str = "snapshot", closed: tuple[tuple
     here.slot.check()
     assert isinstance(saved, Saved)
     return saved.bytes
+
+
+def test_tapes_that_become_ownerless_without_any_guess_are_held_to_the_budget_too(bench: MakeBench) -> None:
+    """A session that goes on from other sessions' tapes, one after the other, leaves its own."""
+    here = bench(settings=SlotSettings(spare_cells=100))
+    for number, letter in enumerate("abcdef", 1):
+        here.run(letter * 20, session=letter)
+        here.run(letter * 20 + "x" * 60, session="one")
+        assert here.slot.figures().cells_used <= 20 * number + 60 + 100
+    assert ("ownerless", "ann/one", 80) in here.tapes()

@@ -4,10 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from modeld.backends.base import Ids
 from modeld.backends.fake import FakeBackend, FakeScript, Fault
@@ -18,6 +27,9 @@ from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup
 from modeld.slot.tape import Owner, TapeKind
 from modelwire.messages import DecodeConfig, Reason, Text
 
+LONG = settings.get_current_profile_name() == "long"
+STEPS = 20_000
+"""What `make test-long` runs at least."""
 CLIENTS, SESSIONS = ("ann", "bob"), ("one", "two")
 SMALL = FakeScript(context=40, cells=56, sequences=3, chunk=8, poll_tokens=2, alphabet="abé", end_one_in=9)
 SHAPES = (
@@ -91,10 +103,12 @@ def _said(messages: Sequence[FromEngine]) -> tuple[str, list[int]]:
 
 class SlotMachine(RuleBasedStateMachine):
     prompts = Bundle("prompts")
+    steps = 0
 
     @initialize(shape=st.sampled_from(SHAPES), looks_up=st.booleans(), target=prompts)
     def start(self, shape: FakeScript, looks_up: bool) -> tuple[int, ...]:
         self.script = shape
+        self.checked = 0
         self.flag = LocalFlag()
         self.drafter = Recalling()
         drafters = PromptLookup(Lengths(Costs.measured(FLAT))) if looks_up else self.drafter
@@ -169,6 +183,7 @@ class SlotMachine(RuleBasedStateMachine):
     def the_slot_knows_what_is_resident(self) -> None:
         if not hasattr(self, "slot"):
             return
+        self.checked += 1
         self.slot.check()
         self.backend.check()
         if self.backend.capabilities.fork == "cells":
@@ -186,6 +201,7 @@ class SlotMachine(RuleBasedStateMachine):
         self.slot.check()
         assert self.slot.figures().tapes == self.slot.figures().cells_used == self.slot.figures().parked == 0
         assert self.backend.free_cells == self.total
+        type(self).steps += self.checked - 1  # once before the first step
 
     # --- how ----------------------------------------------------------------------------------------------
 
@@ -267,7 +283,14 @@ class SlotMachine(RuleBasedStateMachine):
         return len(request.base) // 4 + len(encoded.ids)
 
 
-SlotMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
-TestSlotMachine = SlotMachine.TestCase
+@pytest.mark.timeout(3600 if LONG else 300)
+def test_s4_s5_s6_s7_s11_d1_any_sequence_of_operations_leaves_right_tapes() -> None:
+    """And right answers; with everything closed, all cells are free."""
+    examples, steps = (240, 100) if LONG else (60, 30)
+    run_state_machine_as_test(
+        SlotMachine,
+        settings=settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+    assert SlotMachine.steps >= STEPS or not LONG
