@@ -169,3 +169,14 @@ def test_before_the_first_token_that_is_waited_for_nothing_is_read(bench: MakeBe
     here = bench(drafters=lookup, chunk=64)
     here.run("abcdefgh" * 20, decode=DecodeConfig(max_tokens=1))
     assert len(lookup.of("ann")) == 128
+
+
+def test_drafts_say_nothing_about_the_pace_of_prefill(bench: MakeBench) -> None:
+    """The size of a guess's chunks follows from it."""
+    lookup = PromptLookup(Lengths(Costs.measured(FLAT)))
+    here = bench(alphabet="a", drafters=lookup, token_ms=1.0, step_ms=10.0)
+    before = here.run("a" * 200, guess=True).ended.timings.chunk
+    said = here.run("a" * 200, decode=DecodeConfig(max_tokens=100))
+    assert said.ended.usage.accepted > 50
+    assert said.ended.timings.chunk > 0
+    assert here.run("a" * 199, guess=True).ended.timings.chunk == before

@@ -83,6 +83,7 @@ class Drafter:
         self._source.read(history[start:prompt].tolist())
         for token in history[prompt:].tolist():
             self._say(token)
+        self.lengths.costs.deepen(len(history))
         draft = self._draft(min(limit, LIMIT))
         self._proposed = len(draft)
         return draft
@@ -90,7 +91,7 @@ class Drafter:
     def observe(self, accepted: int, seconds: float) -> None:
         """The step of the last proposal took `seconds` and kept `accepted` of its tokens and one more."""
         single = self.lengths.costs.table[1]
-        self.lengths.costs.observe(1 + self._proposed, seconds)
+        self.lengths.costs.observe(1 + self._proposed, seconds, len(self._tape))
         self._passes += 1
         self._tokens += 1 + accepted
         if not self._proposed or self._place is None:
