@@ -53,8 +53,15 @@ class Plan:
         if options.quick:
             firsts = {task.group: task for task in reversed(found)}
             chosen = [task for task in found if firsts[task.group] is task]
-            return cls(tasks=chosen, tokens=100, sampled_tokens=40, reps=1, cost_reps=5, every=8)
-        return cls(tasks=found, tokens=120, sampled_tokens=60, reps=options.reps, cost_reps=15, every=1)
+            return cls(tasks=chosen, tokens=min(100, options.tokens), sampled_tokens=40, reps=1, cost_reps=5, every=8)
+        return cls(
+            tasks=found,
+            tokens=options.tokens,
+            sampled_tokens=options.tokens // 2,
+            reps=options.reps,
+            cost_reps=15,
+            every=1,
+        )
 
 
 @contextmanager
@@ -149,6 +156,7 @@ def markdown(part: Mapping[str, Row]) -> str:
 def main() -> int:
     made = parser("bench.decode", __doc__, "--quick --groups copy-rename,novel")
     made.add_argument("--reps", type=int, default=2, help="pairs for every task")
+    made.add_argument("--tokens", type=int, default=120, help="of an answer")
     made.add_argument("--quick", action="store_true", help="one task of each group, short answers, few recordings")
     made.add_argument("--groups", type=_words, default=("",), help="beginnings of group names, with commas")
     made.add_argument("--profiles", type=_words, default=tuple(KV), help="exact, fast or both, with a comma")

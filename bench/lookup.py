@@ -95,6 +95,7 @@ def serve(model: Path, settings: LookupSettings) -> None:
         type_k=kv,
         type_v=kv,
         draft_model=LlamaPromptLookupDecoding(num_pred_tokens=settings.drafted) if settings.drafted else None,
+        logits_all=settings.drafted > 0,  # without, its prompt lookup fails on prompts longer than a batch
         verbose=False,
     )
     for line in sys.stdin:

@@ -1,8 +1,8 @@
 """Owns the prompts of the decode bench on the real model: what is asked, and how far its answer has begun.
 
 Nothing is downloaded: the code is Python's own standard library, as it stands where the bench runs. The packaged model
-is far too small to carry out an edit that it is told. So every task is what an editor sends to continue an answer: the
-request, and the answer's beginning with the edit already made there. The model goes on from it, mostly by copying.
+is far too small to carry out an edit that it is told. So a task holds what is asked and the beginning of its answer,
+with the edit made already, and the model goes on from there, mostly by copying.
 """
 
 import ast
@@ -15,11 +15,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 
-from attrs import frozen
-
-BEGUN = 0.4
-"""The share of the lines of an answer that the prompt holds already."""
-Edit = Callable[[str], str]
+from attrs import evolve, frozen
 
 
 @frozen
@@ -43,8 +39,17 @@ def chat(question: str, begun: str = "") -> str:
 # --- edits of real files --------------------------------------------------------------------------------
 
 
-def excerpt(module: str, first: str, characters: int = 2_000) -> str:
-    """Whole top-level definitions of a module of the standard library, from `first` on; at least one."""
+@frozen
+class Excerpt:
+    """Whole top-level definitions of a module of the standard library."""
+
+    module: str
+    first: str
+    code: str
+
+
+def excerpt(module: str, first: str, characters: int) -> Excerpt:
+    """From the definition `first` on as many as fit; at least one."""
     source = file_of(module)
     lines = source.splitlines(keepends=True)
     nodes = ast.parse(source).body
@@ -55,7 +60,7 @@ def excerpt(module: str, first: str, characters: int = 2_000) -> str:
         if end and len("".join(lines[start - 1 : node.end_lineno])) > characters:
             break
         end = node.end_lineno or node.lineno
-    return "".join(lines[start - 1 : end])
+    return Excerpt(module, first, "".join(lines[start - 1 : end]))
 
 
 def file_of(module: str) -> str:
@@ -65,43 +70,40 @@ def file_of(module: str) -> str:
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
-def edit(kind: str, module: str, first: str, request: str, before: str, after: str) -> Task:
-    """Begins the edited code and leaves off behind a line."""
-    question = f"{request} Answer with the whole code.\n```python\n{before}```"
-    return Task(f"copy-{kind}", f"{module}.{first}", chat(question, f"```python\n{cut(after, BEGUN)}"))
-
-
 def copies() -> list[Task]:
-    """Two of every kind."""
+    """Two of every kind. The last figure is the share of the edited code that is written already."""
     return [
-        rename("filecmp", "cmp", "f1", "left"),
-        rename("heapq", "nsmallest", "key", "rank"),
-        parameter("colorsys", "rgb_to_hls", "precision=None"),
-        parameter("calendar", "isleap", "strict=False"),
-        docstrings("bisect", "insort_right", 3_200),
-        docstrings("base64", "standard_b64encode", 2_600),
-        fix("difflib", "get_close_matches", "cutoff=0.6", "cutoff=6.0"),
-        fix("quopri", "decode", "partial = 0; n = n-1", "partial = 0; n = n+1"),
-        reformat("copy", "copy", "two spaces of indentation", two_spaces),
-        reformat("tempfile", "_candidate_tempdir_list", "double quotes", double_quotes, 3_000),
+        rename(excerpt("filecmp", "cmp", 1_800), "f1", "left", 0.60),
+        rename(excerpt("bisect", "insort_right", 2_000), "lo", "low", 0.65),
+        parameter(excerpt("colorsys", "rgb_to_hls", 1_800), "precision=None", 0.50),
+        parameter(excerpt("calendar", "isleap", 1_500), "strict=False", 0.50),
+        docstrings(excerpt("bisect", "insort_right", 3_200), 0.40),
+        docstrings(excerpt("base64", "standard_b64encode", 2_600), 0.40),
+        fix(excerpt("bisect", "insort_right", 2_200), "hi = len(a)", "hi = len(x)", 0.60),
+        fix(excerpt("quopri", "decode", 2_000), "partial = 0; n = n-1", "partial = 0; n = n+1", 0.50),
+        reformat(excerpt("copy", "copy", 2_000), "two spaces of indentation", two_spaces, 0.50),
+        reformat(excerpt("tempfile", "_candidate_tempdir_list", 3_000), "double quotes", double_quotes, 0.50),
     ]
 
 
-def rename(module: str, first: str, old: str, new: str) -> Task:
-    before = excerpt(module, first)
-    after = re.sub(rf"\b{old}\b", new, before)
-    return edit("rename", module, first, f"Rename the variable `{old}` to `{new}` in this code.", before, after)
+def edit(kind: str, request: str, before: Excerpt, after: str, begun: float) -> Task:
+    """A document: the code, the request, and the edited code as far as it is written."""
+    old = f"# Before: {before.module}.py\n```python\n{before.code}```\n"
+    new = f"# {request}\n# After: {before.module}.py\n```python\n{cut(after, begun)}"
+    return Task(f"copy-{kind}", f"{before.module}.{before.first}", f"{old}\n{new}")
 
 
-def parameter(module: str, first: str, added: str) -> Task:
-    before = excerpt(module, first)
-    after = re.sub(r"^(def \w+\([^()]*)\):", rf"\1, {added}):", before, flags=re.MULTILINE)
-    return edit("parameter", module, first, f"Add the parameter `{added}` to every function.", before, after)
+def rename(before: Excerpt, old: str, new: str, begun: float) -> Task:
+    return edit("rename", f"Rename `{old}` to `{new}`.", before, re.sub(rf"\b{old}\b", new, before.code), begun)
 
 
-def docstrings(module: str, first: str, characters: int) -> Task:
-    after = excerpt(module, first, characters)
-    return edit("docstrings", module, first, "Add docstrings to this code.", without_docstrings(after), after)
+def parameter(before: Excerpt, added: str, begun: float) -> Task:
+    after = re.sub(r"^(def \w+\([^()]*)\):", rf"\1, {added}):", before.code, flags=re.MULTILINE)
+    return edit("parameter", f"Add the parameter `{added}` to every function.", before, after, begun)
+
+
+def docstrings(after: Excerpt, begun: float) -> Task:
+    return edit("docstrings", "Add docstrings.", evolve(after, code=without_docstrings(after.code)), after.code, begun)
 
 
 def without_docstrings(code: str) -> str:
@@ -113,15 +115,13 @@ def without_docstrings(code: str) -> str:
     return "".join(lines)
 
 
-def fix(module: str, first: str, right: str, wrong: str) -> Task:
-    after = excerpt(module, first)
-    before = after.replace(right, wrong, 1)
-    return edit("line", module, first, f"`{wrong}` is wrong in this code: fix that line.", before, after)
+def fix(after: Excerpt, right: str, wrong: str, begun: float) -> Task:
+    before = evolve(after, code=after.code.replace(right, wrong, 1))
+    return edit("line", f"Fix the line with `{wrong}`.", before, after.code, begun)
 
 
-def reformat(module: str, first: str, style: str, formatted: Edit, characters: int = 2_000) -> Task:
-    before = excerpt(module, first, characters)
-    return edit("reformat", module, first, f"Format this code with {style}.", before, formatted(before))
+def reformat(before: Excerpt, style: str, formatted: Callable[[str], str], begun: float) -> Task:
+    return edit("reformat", f"Format with {style}.", before, formatted(before.code), begun)
 
 
 def two_spaces(code: str) -> str:

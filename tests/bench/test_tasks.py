@@ -29,7 +29,8 @@ def test_the_answer_of_an_edit_has_begun_with_the_edit_and_goes_on_with_a_new_li
     before, begun = code_of(task)
     assert begun.endswith("\n")
     assert not before.startswith(begun), "nothing is edited where the answer has begun"
-    assert len(before) - len(begun) > 200, "hardly anything is left to write"
+    if task.group != "copy-docstrings":  # what is added there makes the code longer
+        assert len(before) - len(begun) > 400, "hardly anything is left to write"
 
 
 @pytest.mark.parametrize("task", COPIES, ids=lambda task: f"{task.group} {task.name}")
@@ -46,7 +47,7 @@ def test_other_answers_begin_within_their_text_or_not_at_all() -> None:
 
 
 def test_an_excerpt_is_whole_definitions_from_one_on() -> None:
-    first, both = excerpt("bisect", "insort_right", 10), excerpt("bisect", "insort_right", 2_000)
+    first, both = (excerpt("bisect", "insort_right", characters).code for characters in (10, 2_000))
     assert first.startswith("def insort_right(")
     assert both.startswith(first)
     assert "def bisect_right(" in both
