@@ -19,7 +19,7 @@ from bench import batch_costs, decode_recorded, plot
 from bench.corpus.tasks import Task, tasks
 from bench.daemons import private_runtime, progress, show
 from bench.decode_pairs import Generator, Played, Players
-from bench.decode_rows import Row, rows
+from bench.decode_rows import Row, row, rows
 from bench.lookup import LookupSettings, lookup
 from bench.options import add_model, logs_of, model_of, modeld, parser
 from bench.peer import PeerSettings, peer
@@ -97,17 +97,14 @@ async def play(plan: Plan, profile: str, file: str, peers: Peers) -> tuple[Resul
     return origin, played
 
 
-def on_the_model(
-    options: argparse.Namespace, plan: Plan, profile: str, curve: dict[int, float]
-) -> tuple[Result, dict[str, Row]]:
+def on_the_model(options: argparse.Namespace, plan: Plan, profile: str) -> tuple[Result, list[Played]]:
     model = model_of(options)
     with (
         private_runtime(),
         modeld(options, model, f"modeld-{profile}", profile=profile),
         peers_of(options, model, profile) as peers,
     ):
-        origin, played = asyncio.run(play(plan, profile, model.name, peers))
-    return origin, rows(played, Costs.measured({rows: ms / 1000 for rows, ms in curve.items()}))
+        return asyncio.run(play(plan, profile, model.name, peers))
 
 
 def on_recordings(plan: Plan, curves: dict[str, dict[int, float]]) -> Result:
@@ -124,11 +121,15 @@ def on_recordings(plan: Plan, curves: dict[str, dict[int, float]]) -> Result:
 
 def run(options: argparse.Namespace) -> Result:
     plan, model = Plan.of(options), model_of(options)
-    curves, parts, origin = dict(decode_recorded.CURVES), dict[str, object](), Result()
+    curves, origin = dict(decode_recorded.CURVES), Result()
+    parts, single = dict[str, object](), dict[str, dict[str, Row]]()
     for profile in options.profiles:
         show(f"the cost of batches, {profile}")
         curves[profile] = batch_costs.measured(model, profile, options.threads, plan.cost_reps)
-        origin, parts[profile] = on_the_model(options, plan, profile, curves[profile])
+        costs = Costs.measured({width: ms / 1000 for width, ms in curves[profile].items()})
+        origin, played = on_the_model(options, plan, profile)
+        parts[profile] = rows(played, costs)
+        single[profile] = {one.task.name: {**row([one], costs), "answer": one.answer.text} for one in played}
     show("recorded edits")
     return {
         **{name: value for name, value in origin.items() if name != "profile"},
@@ -141,6 +142,7 @@ def run(options: argparse.Namespace) -> Result:
         "peers": {"llama-cpp-python": LOOKUP, "llama-server": SERVER, "kv": KV},
         **parts,
         **on_recordings(plan, curves),
+        "tasks": single,
     }
 
 
@@ -149,7 +151,7 @@ COLUMNS = ("speedup", "peer_speedup", "cap", "of_cap", "tokens_per_pass", "ident
 
 def markdown(part: Mapping[str, Row]) -> str:
     lines = [" | ".join(["group", *COLUMNS]), " | ".join(["---", *("---:" for _ in COLUMNS)])]
-    lines += [" | ".join([group, *(f"{row[name]:g}" for name in COLUMNS)]) for group, row in part.items()]
+    lines += [" | ".join([group, *(f"{one[name]:g}" for name in COLUMNS)]) for group, one in part.items()]
     return "\n".join(f"| {line} |" for line in lines)
 
 
@@ -168,8 +170,8 @@ def main() -> int:
     picture = plot.draw_decode(result, options.out.with_suffix(".png"))
     for profile in options.profiles:
         print(f"\n{profile}\n\n{markdown(result[profile])}")  # type: ignore[arg-type]
-    for key, row in result["recorded"].items():  # type: ignore[attr-defined]
-        print(f"{key:18} {decode_recorded.shown(row)}")
+    for key, line in result["recorded"].items():  # type: ignore[attr-defined]
+        print(f"{key:18} {decode_recorded.shown(line)}")
     print(f"drafting: {result['drafting']}\nwrote {options.out} and {picture}")
     return 0
 
