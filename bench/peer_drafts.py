@@ -9,31 +9,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from statistics import fmean
 
 from attrs import evolve, frozen
 from llama_cpp import Llama
 
 from bench.corpus.tasks import Task, tasks
-from bench.daemons import progress, show
+from bench.daemons import progress
 from bench.decode_pairs import Generator
 from bench.lookup import LookupSettings, lookup
 from bench.options import add_model, logs_of, model_of, parser
 from bench.peer import PeerSettings, peer
 from bench.results import Result, machine, write
 
-GROUPS = ("copy-rename", "copy-line", "json")
+GROUPS = ("copy-rename", "json")
 TOKENS = 100
-LOOKUPS = (0, 2, 4, 10)
+LOOKUPS = (0, 2, 5, 10)
 SERVERS = (
     PeerSettings(),
-    *(PeerSettings(drafts=kind) for kind in ("ngram_simple", "ngram_map_k", "ngram_map_k4v", "ngram_mod")),
-    PeerSettings(drafts="ngram_cache"),
     PeerSettings(drafts="ngram_simple", match=3, drafted=8),
-    PeerSettings(drafts="ngram_simple", match=4, drafted=16),
+    PeerSettings(drafts="ngram_simple", match=6, drafted=16),
     PeerSettings(drafts="ngram_map_k", match=3, drafted=8),
-    PeerSettings(drafts="ngram_map_k4v", match=3, drafted=8),
     PeerSettings(drafts="ngram_mod", match=6, drafted=16),
+    *(PeerSettings(drafts=f"ngram_{kind}") for kind in ("simple", "map_k", "map_k4v", "mod", "cache")),
 )
 
 
@@ -85,11 +82,10 @@ def main() -> int:
     chosen = [next(task for task in tasks() if task.group == group) for group in GROUPS]
     found: dict[str, list[float]] = {}
     for candidate in candidates(options):
-        show(candidate.name)
-        found[candidate.name] = rates(options, model, candidate, chosen)
-    progress("")
-    for name, rate in found.items():
-        print(f"{name:50} {'  '.join(f'{one:6.1f}' for one in rate)}   mean {fmean(rate):6.1f} tokens/s")
+        progress(candidate.name)
+        rate = found[candidate.name] = rates(options, model, candidate, chosen)
+        progress("")
+        print(f"{candidate.name:50} {'  '.join(f'{one:6.1f}' for one in rate)} tokens/s", flush=True)
     write(Result(machine=machine(), groups=GROUPS, tokens_per_s=found), options.out)
     return 0
 
