@@ -111,6 +111,17 @@ def test_s13_a_lost_engine_is_no_error_and_the_test_is_tried_again_later_each_ti
     assert (house.driver.figures.guesses_failed, house.driver.live) == (0, 0)
 
 
+def test_engines_that_are_lost_while_the_test_yields_count_too(house: House) -> None:
+    for number in range(FAILURES + 2):
+        pass_time(house, 1e6)
+        if house.engine.running:
+            house.submit(f"{number}", turn("abc"))
+            house.lose_engine()
+            house.say(house.engine.ready())
+            house.run()
+    assert probes(house) == FAILURES
+
+
 def test_an_error_of_the_engine_is_tried_again_and_not_for_ever(house: House) -> None:
     for _ in range(FAILURES + 2):
         pass_time(house, 1e6)
