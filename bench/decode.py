@@ -10,10 +10,11 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from bench import batch_costs, decode_recorded, plot
 from bench.corpus.tasks import Task, tasks
@@ -30,9 +31,10 @@ from modelwire import Client
 
 KV = {"exact": "bf16", "fast": "f16"}
 """The peers' KV, as modeld has it."""
-LOOKUP = {"drafted": 2}
-SERVER = {"drafts": "ngram_simple", "match": 12, "drafted": 48}
+LOOKUP: dict[str, Any] = {"drafted": 2}
+SERVER: dict[str, Any] = {"drafts": "ngram_simple", "match": 12, "drafted": 48}
 """What is best for each of the peers here, as `python -m bench.peer_drafts` finds it."""
+PYTHON = "llama-cpp-python"
 Peers = tuple[Mapping[str, Generator], Mapping[str, Generator]]
 
 
@@ -66,21 +68,14 @@ class Plan:
 
 @contextmanager
 def peers_of(options: argparse.Namespace, model: Path, profile: str) -> Iterator[Peers]:
-    """With drafts, and without."""
-    with ExitStack() as stack:
-
-        def a_lookup(name: str, **drafts: int) -> Generator:
-            settings = LookupSettings(threads=options.threads, context=4096, kv=KV[profile], **drafts)
-            return stack.enter_context(lookup(model, settings, logs_of(options) / f"{name}.log"))
-
-        def a_server(name: str, **drafts: object) -> Generator:
-            settings = PeerSettings(threads=options.threads, context=4096, kv=KV[profile], **drafts)  # type: ignore[arg-type]
-            return stack.enter_context(peer(model, settings, logs_of(options) / f"{name}.log"))
-
-        yield (
-            {"llama-cpp-python": a_lookup("lookup", **LOOKUP), "llama-server": a_server("peer-drafts", **SERVER)},
-            {"llama-cpp-python": a_lookup("lookup-off"), "llama-server": a_server("peer-off")},
-        )
+    """With drafts, and without. llama-cpp-python is measured both ways, in one process."""
+    shared: dict[str, Any] = {"threads": options.threads, "context": 4096, "kv": KV[profile]}
+    logs = logs_of(options)
+    with (
+        lookup(model, LookupSettings(**shared, **LOOKUP), logs / "lookup.log") as python,
+        peer(model, PeerSettings(**shared, **SERVER), logs / "peer-decode.log") as server,
+    ):
+        yield {PYTHON: python, "llama-server": server}, {PYTHON: evolve(python, drafting=False)}
 
 
 async def play(plan: Plan, profile: str, file: str, peers: Peers) -> tuple[Result, list[Played]]:
@@ -129,7 +124,9 @@ def run(options: argparse.Namespace) -> Result:
         costs = Costs.measured({width: ms / 1000 for width, ms in curves[profile].items()})
         origin, played = on_the_model(options, plan, profile)
         parts[profile] = rows(played, costs)
-        single[profile] = {one.task.name: {**row([one], costs), "answer": one.answer.text} for one in played}
+        single[profile] = {
+            f"{one.task.group} {one.task.name}": {**row([one], costs), "answer": one.answer.text} for one in played
+        }
     show("recorded edits")
     return {
         **{name: value for name, value in origin.items() if name != "profile"},
@@ -158,7 +155,7 @@ def markdown(part: Mapping[str, Row]) -> str:
 def main() -> int:
     made = parser("bench.decode", __doc__, "--quick --groups copy-rename,novel")
     made.add_argument("--reps", type=int, default=2, help="pairs for every task")
-    made.add_argument("--tokens", type=int, default=120, help="of an answer")
+    made.add_argument("--tokens", type=int, default=100, help="of an answer")
     made.add_argument("--quick", action="store_true", help="one task of each group, short answers, few recordings")
     made.add_argument("--groups", type=_words, default=("",), help="beginnings of group names, with commas")
     made.add_argument("--profiles", type=_words, default=tuple(KV), help="exact, fast or both, with a comma")

@@ -109,11 +109,11 @@ class Players:
         await self.keeper.ensure_prefix(session=task.name, prompt=prompt).done()
         greedy, theirs = list[Pair](), dict[str, list[Generated]]()
         for _ in range(self.reps):
-            greedy.append(await self._pair(prompt, DecodeConfig(max_tokens=self.tokens)))
+            greedy.append(await self._pair(prompt, DecodeConfig(max_tokens=self.tokens, repeat_penalty=task.penalty)))
             for name, peer in self.peers.items():
-                theirs.setdefault(name, []).append(await self._generate(peer, ids))
+                theirs.setdefault(name, []).append(await self._generate(peer, ids, task.penalty))
         sampled = await self._pair(prompt, evolve(SAMPLED, max_tokens=self.sampled_tokens))
-        baselines = {name: await self._generate(peer, ids) for name, peer in self.baselines.items()}
+        baselines = {name: await self._generate(peer, ids, task.penalty) for name, peer in self.baselines.items()}
         await self.keeper.close_session(task.name)
         peers = {name: tuple(found) for name, found in theirs.items()}
         return Played(task, tuple(ids), tuple(greedy), sampled, peers, baselines)
@@ -133,5 +133,5 @@ class Players:
             await client.close_session("pair")
         return Decoded.of(answer)
 
-    async def _generate(self, peer: Generator, ids: tuple[int, ...]) -> Generated:
-        return await asyncio.to_thread(peer.generate, list(ids), self.tokens)
+    async def _generate(self, peer: Generator, ids: tuple[int, ...], penalty: float) -> Generated:
+        return await asyncio.to_thread(peer.generate, list(ids), self.tokens, penalty)

@@ -42,14 +42,16 @@ class Generated:
 
 @frozen
 class Lookup:
-    """A running process of this module."""
+    """A running process of this module. `drafting` is off for its answers without drafts."""
 
     _requests: IO[str]
     _answers: IO[str]
+    drafting: bool = True
 
-    def generate(self, prompt: list[int], tokens: int) -> Generated:
+    def generate(self, prompt: list[int], tokens: int, penalty: float = 1.0) -> Generated:
         """Greedy. A prompt that it has just seen is not computed again."""
-        print(json.dumps({"prompt": prompt, "tokens": tokens}), file=self._requests, flush=True)
+        wanted = {"prompt": prompt, "tokens": tokens, "drafting": self.drafting, "penalty": penalty}
+        print(json.dumps(wanted), file=self._requests, flush=True)
         said = json.loads(self._answers.readline())
         return Generated(tuple(said["ids"]), said["seconds"])
 
@@ -86,6 +88,7 @@ def serve(model: Path, settings: LookupSettings) -> None:
     from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
     kv = {"bf16": BF16, "f16": F16}[settings.kv]
+    drafts = LlamaPromptLookupDecoding(num_pred_tokens=settings.drafted) if settings.drafted else None
     llama = Llama(
         str(model),
         n_ctx=settings.context,
@@ -94,14 +97,14 @@ def serve(model: Path, settings: LookupSettings) -> None:
         flash_attn=True,
         type_k=kv,
         type_v=kv,
-        draft_model=LlamaPromptLookupDecoding(num_pred_tokens=settings.drafted) if settings.drafted else None,
         logits_all=settings.drafted > 0,  # without, its prompt lookup fails on prompts longer than a batch
         verbose=False,
     )
     for line in sys.stdin:
         wanted = json.loads(line)
+        llama.draft_model = drafts if wanted["drafting"] else None
         ids, begun = list[int](), 0.0
-        for token in llama.generate(wanted["prompt"], top_k=1, temp=0.0):
+        for token in llama.generate(wanted["prompt"], top_k=1, temp=0.0, repeat_penalty=wanted["penalty"]):
             begun = begun or time.perf_counter()
             if token == llama.token_eos():
                 break

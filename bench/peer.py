@@ -59,10 +59,10 @@ class Peer:
             evaluated=timings["prompt_n"],
         )
 
-    def generate(self, prompt: list[int], tokens: int) -> Generated:
+    def generate(self, prompt: list[int], tokens: int, penalty: float = 1.0) -> Generated:
         """Greedy, from token ids. The time counts from the first token to the end."""
         connection = self._connected()
-        self._send(connection, prompt, tokens)
+        self._send(connection, prompt, tokens, penalty)
         response = connection.getresponse()
         if response.status != http.client.OK:
             raise RuntimeError(f"the peer answered {response.status}: {response.read(500)!r}")
@@ -91,8 +91,13 @@ class Peer:
         return connection
 
     @staticmethod
-    def _send(connection: http.client.HTTPConnection, prompt: str | list[int], tokens: int) -> None:
-        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "cache_prompt": True, "stream": True}
+    def _send(
+        connection: http.client.HTTPConnection, prompt: str | list[int], tokens: int, penalty: float = 1.0
+    ) -> None:
+        body = {
+            **{"prompt": prompt, "n_predict": tokens, "temperature": 0, "repeat_penalty": penalty},
+            **{"cache_prompt": True, "stream": True},
+        }
         connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
 
 

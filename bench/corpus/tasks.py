@@ -20,11 +20,15 @@ from attrs import evolve, frozen
 
 @frozen
 class Task:
-    """`prompt` is text in which the special tokens of ChatML count; the answer goes on where it ends."""
+    """`prompt` is text in which the special tokens of ChatML count; the answer goes on where it ends.
+
+    `penalty`: of repetition. Left alone, a small model soon says the same again and again, which is easy to draft.
+    """
 
     group: str
     name: str
     prompt: str
+    penalty: float = 1.0
 
 
 def tasks() -> list[Task]:
@@ -73,16 +77,16 @@ def file_of(module: str) -> str:
 def copies() -> list[Task]:
     """Two of every kind. The last figure is the share of the edited code that is written already."""
     return [
-        rename(excerpt("filecmp", "cmp", 1_800), "f1", "left", 0.60),
-        rename(excerpt("bisect", "insort_right", 2_000), "lo", "low", 0.65),
-        parameter(excerpt("colorsys", "rgb_to_hls", 1_800), "precision=None", 0.50),
-        parameter(excerpt("calendar", "isleap", 1_500), "strict=False", 0.50),
-        docstrings(excerpt("bisect", "insort_right", 3_200), 0.40),
-        docstrings(excerpt("base64", "standard_b64encode", 2_600), 0.40),
-        fix(excerpt("bisect", "insort_right", 2_200), "hi = len(a)", "hi = len(x)", 0.60),
-        fix(excerpt("quopri", "decode", 2_000), "partial = 0; n = n-1", "partial = 0; n = n+1", 0.50),
-        reformat(excerpt("copy", "copy", 2_000), "two spaces of indentation", two_spaces, 0.50),
-        reformat(excerpt("tempfile", "_candidate_tempdir_list", 3_000), "double quotes", double_quotes, 0.50),
+        rename(excerpt("filecmp", "cmp", 1_800), "f1", "left", 0.75),
+        rename(excerpt("bisect", "insort_right", 2_000), "lo", "low", 0.80),
+        parameter(excerpt("calendar", "isleap", 1_500), "strict=False", 0.55),
+        parameter(excerpt("linecache", "clearcache", 1_700), "strict=False", 0.60),
+        docstrings(excerpt("bisect", "insort_right", 3_200), 0.65),
+        docstrings(excerpt("heapq", "heappush", 2_500), 0.75),
+        fix(excerpt("filecmp", "cmp", 1_800), "s1[0] != stat.S_IFREG", "s1[0] == stat.S_IFREG", 0.75),
+        fix(excerpt("bisect", "insort_right", 2_200), "hi = len(a)", "hi = len(x)", 0.80),
+        reformat(excerpt("bisect", "insort_right", 2_000), "two spaces of indentation", two_spaces, 0.60),
+        reformat(excerpt("csv", "DictReader", 2_200), "two spaces of indentation", two_spaces, 0.55),
     ]
 
 
@@ -181,6 +185,9 @@ PROPERTY = '''
 '''
 
 
+PENALTY = 1.3
+
+
 def novel() -> list[Task]:
     """Answers that have little to do with the text before them."""
     questions = {
@@ -189,7 +196,7 @@ def novel() -> list[Task]:
         "unittest": "Write a letter to a friend who has moved to another city.",
     }
     return [
-        Task("novel", module, chat(f"{prose_of(module)[:2_400]}\n\nNow something else. {question}"))
+        Task("novel", module, chat(f"{prose_of(module)[:2_400]}\n\nNow something else. {question}"), PENALTY)
         for module, question in questions.items()
     ]
 
@@ -201,6 +208,6 @@ def prose_of(module: str) -> str:
 
 
 def cut(text: str, share: float) -> str:
-    """The beginning of a text, up to the end of a line."""
+    """The beginning of a text, up to the last word of a line: a break that stands alone is another token."""
     lines = text.splitlines(keepends=True)
-    return "".join(lines[: round(len(lines) * share)])
+    return "".join(lines[: round(len(lines) * share)]).rstrip()

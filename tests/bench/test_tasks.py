@@ -25,12 +25,12 @@ def code_of(task: Task) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("task", COPIES, ids=lambda task: f"{task.group} {task.name}")
-def test_the_answer_of_an_edit_has_begun_with_the_edit_and_goes_on_with_a_new_line(task: Task) -> None:
+def test_the_answer_of_an_edit_has_begun_with_the_edit_and_leaves_off_behind_a_word(task: Task) -> None:
     before, begun = code_of(task)
-    assert begun.endswith("\n")
+    assert begun == begun.rstrip(), "white space at the end would be another token"
     assert not before.startswith(begun), "nothing is edited where the answer has begun"
     if task.group != "copy-docstrings":  # what is added there makes the code longer
-        assert len(before) - len(begun) > 400, "hardly anything is left to write"
+        assert len(before) - len(begun) > 250, "hardly anything is left to write"
 
 
 @pytest.mark.parametrize("task", COPIES, ids=lambda task: f"{task.group} {task.name}")
@@ -41,7 +41,7 @@ def test_the_code_of_an_edit_is_whole(task: Task) -> None:
 def test_other_answers_begin_within_their_text_or_not_at_all() -> None:
     for task in TASKS:
         if task.group in ("json", "boilerplate"):
-            assert task.prompt.endswith("\n")
+            assert task.prompt == task.prompt.rstrip()
         if task.group == "novel":
             assert task.prompt.endswith("<|im_start|>assistant\n")
 
@@ -61,6 +61,6 @@ def test_edits_change_what_they_say_and_nothing_else() -> None:
     assert ast.dump(ast.parse(two_spaces(code))) == ast.dump(ast.parse(code))
 
 
-def test_a_text_is_cut_behind_a_line() -> None:
-    assert cut("a\nb\nc\nd\n", 0.5) == "a\nb\n"
+def test_a_text_is_cut_behind_the_last_word_of_a_line() -> None:
+    assert cut("a\nb\nc\nd\n", 0.5) == "a\nb"
     assert chat("Why?", "So") == "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\nSo"
