@@ -156,9 +156,9 @@ class BareClient:
 
     def _count(self, operation: _Operation, message: Any) -> None:
         if isinstance(message, Error):
-            self._tally.ends[message.code] += 1
+            self._tally.ends[str(message.code)] += 1
         elif isinstance(message, Done):
-            self._tally.ends[message.reason] += 1
+            self._tally.ends[str(message.reason)] += 1
             self._tally.preempted += message.reason == Reason.PREEMPTED
             right = self._answers[_text_of(operation.message.prefix)]
             if not operation.message.speculative and message.reason in _FINISHED:
