@@ -30,6 +30,7 @@ CONFIGS = {
     "seeded": DecodeConfig(max_tokens=60, temperature=0.6, top_k=40, top_p=0.95, min_p=0.02, seed=7),
     "penalised": DecodeConfig(max_tokens=60, repeat_penalty=1.1, temperature=0.3, seed=3, stop=("\n\n\n",)),
 }
+LONG = {("seeded", "copy at depth"), ("penalised", "copy at depth")}
 EAGER = {1: 0.010, 32: 0.012}
 """Seconds by rows that let it draft whenever it can."""
 
@@ -83,8 +84,14 @@ def answer(said: Sequence[FromEngine]) -> tuple[str, list[int], str]:
     return "".join(m.text for m in generated), [token for m in generated for token in m.ids], end.reason
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
+@pytest.mark.parametrize(
+    ("prompt", "config"),
+    [
+        pytest.param(PROMPTS[p], CONFIGS[c], id=f"{c} {p}", marks=[pytest.mark.long] if (c, p) in LONG else [])
+        for p in PROMPTS
+        for c in CONFIGS
+    ],
+)
 def test_d1_drafted_is_undrafted_byte_for_byte_among_guesses_and_forks(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch, prompt: str, config: DecodeConfig
 ) -> None:

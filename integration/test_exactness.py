@@ -56,7 +56,7 @@ MODELS = {
     "Gemma 3": _with_a_window,
     "Gemma 3, Q4_0": _with_a_window_in_4_bits,
 }
-LONG = ("Q4_1", "Gemma 3, Q4_0")
+LONG = ("Q8_0", "Q4_1", "Gemma 3, Q4_0")
 
 
 class Loaded:
