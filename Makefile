@@ -1,6 +1,8 @@
 # One verb per habit. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+# A file's tests share a loaded model or a daemon, so a file stays in one process; models take memory, so four are enough.
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-profiles bench-decode soak serve clean
@@ -18,10 +20,10 @@ demo: setup ## a failing test, and the wait for its explanation without and with
 	@$(BIN)/python -m bench.demo.run
 
 test: setup ## every test: fakes in tests/, real processes and the packaged model in integration/
-	@$(BIN)/python -m pytest -m "not long" tests integration
+	@$(PYTEST) -m "not long" tests integration
 
 test-long: setup ## the same with many more generated examples, and the tests that take minutes
-	@$(BIN)/python -m pytest --hypothesis-profile=long tests integration
+	@$(PYTEST) --hypothesis-profile=long tests integration
 
 check: setup ## lint, format, types, import contracts, links and stray paths
 	@$(BIN)/ruff check .
