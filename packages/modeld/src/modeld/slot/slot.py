@@ -11,6 +11,7 @@ from modeld.backends.base import Backend, BackendError, Ids, LogitsBackend, Nati
 from modeld.engine.messages import (
     Advanced,
     Begun,
+    DraftFigures,
     Encode,
     Encoded,
     Ended,
@@ -30,8 +31,9 @@ from modeld.slot.draft.base import Drafter, Drafters, NoDrafts
 from modeld.slot.exactness import SEQUENCES, ExactnessTest
 from modeld.slot.generate import Answer, Decoder
 from modeld.slot.native import generate_natively
+from modeld.slot.native_exactness import NativeExactnessTest
 from modeld.slot.parking import Parking
-from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
+from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work, block_of
 from modeld.slot.prompt import Encoder, check_size
 from modeld.slot.sampling import Sampler, check_config
 from modeld.slot.settings import SlotSettings
@@ -63,7 +65,7 @@ class Slot:
         can_draft = self._scoring is not None and backend.capabilities.rollback
         self._drafters = drafters if drafters is not None and can_draft else NoDrafts()
         self._encoder = Encoder(backend.vocabulary, settings)
-        self._pace = Pace(settings, backend.chunk)
+        self._pace = Pace(settings, backend.chunk, block_of(backend))
         parking = Parking(
             backend,
             max_bytes=settings.parking_bytes,
@@ -73,7 +75,7 @@ class Slot:
         )
         self._shelf = Shelf(backend, parking=parking, spare_cells=settings.spare_cells)
         self._sample = settings.sample
-        self._exactness: ExactnessTest | None = None
+        self._exactness: ExactnessTest | NativeExactnessTest | None = None
         self._prefill = Prefill(backend, self._shelf, self._pace, stop, clock)
 
     def __repr__(self) -> str:
@@ -115,9 +117,14 @@ class Slot:
         finished = bool(spare) and test.run(spare, lambda: emit(Probing(progress=test.progress)))
         return Probed(finished=finished, stopped=bool(spare) and not finished, exactness=test.exactness)
 
-    def _new_test(self) -> ExactnessTest | None:
+    def _new_test(self) -> ExactnessTest | NativeExactnessTest | None:
         text = np.array(self._backend.vocabulary.tokenise(self._sample), np.int32)
-        return ExactnessTest(self._scoring, text) if self._scoring is not None and len(text) > 100 else None
+        if len(text) <= 100:
+            return None
+        if self._scoring is not None:
+            return ExactnessTest(self._scoring, text)
+        assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
+        return NativeExactnessTest(self._backend, text)
 
     def run(self, request: Run, emit: Emit) -> None:
         """Emits `Begun`, what happens, and exactly one `Ended` or `Failed`. Any exception is a bug: end the engine."""
@@ -234,13 +241,14 @@ class Slot:
 
         answer = Answer(config, self._backend.vocabulary, sent)
         drafter.begin(config.speculative_ngram)
-        self._decode(work, config, answer, drafter, counts)
-        account.drafts = drafter.figures
+        account.drafts = self._decode(work, config, answer, drafter, counts)
         account.generated = answer.generated
         assert answer.reason is not None
         return answer.reason
 
-    def _decode(self, work: Work, config: DecodeConfig, answer: Answer, drafter: Drafter, counts: Counts) -> None:
+    def _decode(
+        self, work: Work, config: DecodeConfig, answer: Answer, drafter: Drafter, counts: Counts
+    ) -> DraftFigures:
         if self._scoring is None:
             assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
             return generate_natively(self._backend, self._shelf, self._stop, work, config, answer, counts)
@@ -258,6 +266,7 @@ class Slot:
             counts=counts,
         )
         decoder.run(work, logits)
+        return drafter.figures
 
 
 def _overflow(prompt: int, context: int) -> WireError:
