@@ -33,7 +33,7 @@ from intentd.messages import (
 from intentd.plan.desks import Desks, offering
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
-from intentd.plan.views import View
+from intentd.shown import View
 from intentd.speculator import Speculator
 from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError

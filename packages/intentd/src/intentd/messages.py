@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from intentd.plan.views import Focus, View
+from intentd.shown import Focus, View
 from modelwire.messages import (
     Accepted,
     Acknowledged,
@@ -142,7 +142,7 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`. Of each trigger: `asks`,
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`. Of each trigger: `asks`,
     `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it is
     switched off). `others` are the offers behind the first. `problems` are lines about unusable files of the user's.
     """

@@ -15,8 +15,8 @@ from intentd.plan.privacy import scrub
 from intentd.plan.templates import Template, TemplateError
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
 from intentd.plan.view_turns import build_view, seen_whole
-from intentd.plan.views import View
 from intentd.shelf import TemplateShelf
+from intentd.shown import View
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
 

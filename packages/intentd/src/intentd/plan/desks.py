@@ -11,7 +11,8 @@ from attrs import evolve
 from intentd.plan.commands import Command
 from intentd.plan.offers import Offering
 from intentd.plan.view_turns import failure_of
-from intentd.plan.views import View, likeliest, only
+from intentd.plan.views import likeliest, only
+from intentd.shown import View
 
 MAX_VIEWS = 2
 """So many documents of each editor are guessed for."""

@@ -13,7 +13,7 @@ from attrs import frozen
 from intentd.plan.commands import Command
 from intentd.plan.events import CommandEnded
 from intentd.plan.triggers import Failure
-from intentd.plan.views import View
+from intentd.shown import View
 
 MAX_WORKSPACES = 32
 MAX_OFFERS = 40

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
-from intentd.plan.views import Focus
+from intentd.shown import Focus
 from modelwire.messages import ChatMessage, DecodeConfig, Prompt
 
 Read = Callable[[str], str | None]

@@ -12,7 +12,8 @@ from intentd.plan.source import block_at, cut
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
 from intentd.plan.turns import CHARACTERS_PER_TOKEN, CHAT_TOKENS, NOTHING, PlannedTurn, TurnError
-from intentd.plan.views import Focus, View, focus
+from intentd.plan.views import focus
+from intentd.shown import Focus, View
 from modelwire.messages import ChatMessage
 
 _SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from intentd.plan.document import Document
 from intentd.plan.plain import MAX_LINE
 from intentd.plan.privacy import OVERLAP
-from intentd.plan.views import Diagnostic, View
+from intentd.shown import Diagnostic, View
 
 STEP = 32
 AROUND_LINES = 6 * STEP

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from intentd.messages import Ask
-from intentd.plan.views import Focus
 from intentd.plan.visible import Visible
+from intentd.shown import Focus
 from intentd.sources.lsp.link import FAULTS, Link
 from modelwire.client import OperationStream
 from modelwire.messages import Done, Outcome, Reason, Tokens

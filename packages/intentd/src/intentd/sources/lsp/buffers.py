@@ -9,8 +9,8 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from intentd.plan.document import Change, Document, Encoding, Place
-from intentd.plan.views import Diagnostic, View
 from intentd.plan.windows import view_of
+from intentd.shown import Diagnostic, View
 from intentd.workspace import root_of
 
 MAX_DIAGNOSTICS = 200

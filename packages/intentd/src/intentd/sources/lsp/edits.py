@@ -6,7 +6,7 @@ from attrs import frozen
 from lsprotocol import types
 
 from intentd.plan.mending import Mending, mend
-from intentd.plan.views import View
+from intentd.shown import View
 from intentd.sources.lsp.answers import Answer
 from intentd.sources.lsp.buffers import Buffer
 

@@ -20,8 +20,9 @@ from intentd.config import Config
 from intentd.messages import Ask, Closed, Shown
 from intentd.plan.document import Change, Encoding
 from intentd.plan.rhythm import Rhythm
-from intentd.plan.views import Diagnostic, View, likeliest, only
+from intentd.plan.views import likeliest, only
 from intentd.shelf import TemplateShelf
+from intentd.shown import Diagnostic, View
 from intentd.sources.lsp import notes
 from intentd.sources.lsp.actions import ACTION, EXPLAIN, FIX, KINDS, STOP, code_actions
 from intentd.sources.lsp.answers import Answer, Answers
