@@ -129,7 +129,7 @@ class Session:
     async def _two(self, day: int) -> None:
         await self._wrong("orders.py", day)
         await self._wrong("others.py", day + 50)
-        await self._prepared()
+        await self._prepared(2)
         for name in ("orders.py", "others.py"):
             await self._explain("two documents", name, WRONG)
         self.editor.close("others.py")
@@ -147,7 +147,8 @@ class Session:
         self.sent = status.figures.get("guesses_sent", 0)
 
     async def _wrong(self, name: str, day: int) -> None:
-        await self._note_sent()
+        if name == "orders.py":
+            await self._note_sent()
         self.editor.open(name, CODE.format(day=day))
         self.editor.diagnose(name, WRONG, "undefined name 'ordre'")
         self.editor.cursor(name, WRONG, 8)
@@ -240,17 +241,17 @@ class Session:
 
     # --- waiting ----------------------------------------------------------------------------------------------
 
-    async def _prepared(self) -> None:
+    async def _prepared(self, guesses: int = 1) -> None:
         """Reads until everything is prepared; another client's request falls into it."""
-        await self._guessing()
+        await self._guessing(guesses)
         await asyncio.sleep(self.chance.uniform(0.0, 1.0))
         other = await ask_model(self.client, "other", (Text(text=f"A short request, {self.chance.random()}."),), SHORT)
         self.waits_ms.append(other.timings.queue)
         await self._until(lambda status: status.reason == "every offer is warm")
 
-    async def _guessing(self) -> None:
-        """Until a guess was sent for what was shown last."""
-        await self._until(lambda status: status.figures.get("guesses_sent", 0) > self.sent)
+    async def _guessing(self, guesses: int = 1) -> None:
+        """Until so many guesses were sent for what was shown last."""
+        await self._until(lambda status: status.figures.get("guesses_sent", 0) >= self.sent + guesses)
 
     async def _until(self, met: Callable[[DaemonStatus], bool]) -> None:
         deadline = time.monotonic() + GUESS_S

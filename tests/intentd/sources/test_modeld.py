@@ -40,7 +40,9 @@ async def keeping(endpoint: str, *argv: str) -> AsyncIterator[ModeldKeeper]:
 
 async def until(met: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not met():
+        while True:
+            if met():
+                return
             await asyncio.sleep(0.01)
 
 
@@ -78,11 +80,10 @@ async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
 
 async def test_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    async with ScriptedDaemon() as daemon:
-        async with keeping(daemon.endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
-            keeper.want()
-            for _ in range(20):
-                await asyncio.sleep(0.001)
-            assert not started.exists()
-            await daemon.die()
-            await until(started.exists)
+    async with ScriptedDaemon() as daemon, keeping(daemon.endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
+        keeper.want()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert not started.exists()
+        await daemon.die()
+        await until(started.exists)
