@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=lo
 OF_BACKEND = $(if $(BACKEND),--backend $(BACKEND))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-profiles bench-decode soak serve clean
+.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor bench-profiles bench-decode soak serve clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ fmt: setup ## format, and repair what the linter can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-profiles bench-decode ## everything that is measured, into build/bench/
+bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor bench-profiles bench-decode ## everything that is measured, into build/bench/
 
 bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 20 minutes)
 	@$(BIN)/python -m bench.ttft $(OF_BACKEND)
@@ -54,6 +54,9 @@ bench-wire: setup ## what client, front and engine boundary add, on the fake bac
 
 bench-terminal: setup ## a scripted day in the terminal, both daemons and the packaged model (about 10 minutes)
 	@$(BIN)/python -m bench.terminal
+
+bench-editor: setup ## scripted sessions in an editor: the real language server, both daemons and the packaged model (about 10 minutes)
+	@$(BIN)/python -m bench.editor
 
 bench-profiles: setup-bench ## what the profiles and resident tapes cost, also on a model of 1.4 billion parameters (about 8 minutes)
 	@$(BIN)/python -m bench.profiles

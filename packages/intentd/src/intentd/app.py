@@ -10,12 +10,14 @@ from functools import partial
 from intentd.config import Config
 from intentd.door import Door
 from intentd.intake import Intake
+from intentd.plan.desks import Desks
 from intentd.plan.offers import OfferBook, Offering
 from intentd.plan.tools import catalogue
 from intentd.planner import Planner, template_name
 from intentd.runs import Runs
 from intentd.shelf import TemplateShelf
 from intentd.sources.host import HostWatch, lack
+from intentd.sources.modeld import ModeldKeeper
 from intentd.speculator import Speculator
 from modelwire import logs
 
@@ -30,10 +32,21 @@ class App:
         self.templates = TemplateShelf(config.templates)
         self.offers = OfferBook()
         self.planner = Planner(self.templates)
-        self.speculator = Speculator(config.modeld, self.planner, self.offers)
+        self.desks = Desks()
+        self.speculator = Speculator(config.modeld, self.planner, self.offers, self.desks)
         self.speculator.paused = not config.guess
         self.runs = Runs(self.offers, Intake(self._catalogue))
-        self.door = Door(config.socket, self.offers, self.speculator, self.runs, self._title_of, self._problems)
+        self.keeper = ModeldKeeper(config.modeld)
+        self.door = Door(
+            config.socket,
+            self.offers,
+            self.speculator,
+            self.runs,
+            self._title_of,
+            self._problems,
+            self.desks,
+            self.keeper.want,
+        )
         self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -42,8 +55,9 @@ class App:
         await self.door.open()
         for problem in self._catalogue.problems:
             log.warning("%s", problem)
-        pieces = (self.door.serve(), self.speculator.run(), self.speculator.watch.run(), self.host.run())
-        self._tasks = [asyncio.create_task(piece) for piece in pieces]
+        watch = self.speculator.watch
+        services = (self.door.serve, self.speculator.run, watch.run, self.host.run, self.keeper.run)
+        self._tasks = [asyncio.create_task(service()) for service in services]
 
     async def stop(self) -> None:
         await self.door.close()
@@ -63,27 +77,30 @@ class App:
         return template.fill_title(test=offering.failure.name[:200], tool=offering.failure.tool)
 
     def _problems(self) -> tuple[str, ...]:
-        return (*self._catalogue.problems, *self.templates.problems)
+        kept = (self.keeper.problem,) if self.keeper.problem and not self.speculator.reachable else ()
+        return (*kept, *self._catalogue.problems, *self.templates.problems)
 
 
-def serve(config: Config) -> int:
-    """Runs the daemon until SIGINT or SIGTERM."""
+def serve(config: Config, *, idle_s: float | None = None) -> int:
+    """Runs the daemon until SIGINT or SIGTERM, or until no editor was there for `idle_s`."""
     logs.set_up("intentd", level=config.log_level, form=config.log_format)
     sys.setswitchinterval(SWITCH_S)
-    return asyncio.run(_serve(App(config), config.socket))
+    return asyncio.run(_serve(App(config), config.socket, idle_s))
 
 
 SWITCH_S = 0.0005
 """A question must not wait long for the interpreter while a worker thread looks through a text."""
 
 
-async def _serve(app: App, endpoint: str) -> int:
+async def _serve(app: App, endpoint: str, idle_s: float | None) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await app.start()
     print(f"intentd: serving at {endpoint}", file=sys.stderr, flush=True)
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(app.broken())]
+    if idle_s is not None:
+        waits.append(asyncio.create_task(app.door.left_alone(idle_s)))
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if waits[1].done():

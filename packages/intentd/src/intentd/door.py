@@ -8,31 +8,39 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from importlib.metadata import version
-from pathlib import Path
 
 from attrs import define, field
 
+from intentd.completer import Completer
+from intentd.editors import Editors
 from intentd.faults import told
 from intentd.messages import (
     INTENTD,
     Ask,
+    Closed,
     CommandFinished,
     CommandQuiet,
     CommandStarted,
+    Complete,
+    CompletionUsed,
     DaemonStatus,
+    EditorOpened,
     GetOffers,
     GetPrompt,
     Offer,
     Offers,
     Pause,
+    Shown,
     ShownPrompt,
 )
-from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
+from intentd.plan.desks import Desks
+from intentd.plan.offers import OfferBook, Offering
+from intentd.questions import asked_for
 from intentd.runs import Runs
 from intentd.speculator import Speculator
-from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
+from intentd.workspace import root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import (
     PROTOCOL_VERSION,
@@ -65,14 +73,20 @@ class Door:
     runs: Runs
     title_of: Callable[[Offering], str]
     problems: Callable[[], tuple[str, ...]]
+    desks: Desks = field(factory=Desks)
+    starts_modeld: Callable[[], None] = lambda: None
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
+    _editors: Editors = field(init=False)
+    _completer: Completer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
+        self._editors = Editors(self.desks, self._send, self.speculator.poke, self.starts_modeld)
+        self._completer = Completer(self.speculator, self.speculator.planner)
 
     async def open(self) -> None:
         """Raises `EndpointError`."""
@@ -87,6 +101,14 @@ class Door:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    async def left_alone(self, seconds: float) -> None:
+        """Returns when no editor was there and nothing was asked for so long."""
+        since = time.monotonic()
+        while time.monotonic() - since < seconds:
+            await asyncio.sleep(min(seconds / 4, BEAT_MS / 1000))
+            if len(self._editors) or self._answers or self.runs.running:
+                since = time.monotonic()
 
     async def close(self) -> None:
         """Ends what is being answered, with a word to those who wait."""
@@ -113,7 +135,18 @@ class Door:
             case CommandFinished():
                 self._chore(self._command_finished(client, op, message))
             case Ask():
-                self._ask(client, op, message)
+                self._begin(client, op, self._asked(message))
+            case Complete():
+                self._begin(client, op, self._completer.complete(message))
+            case CompletionUsed():
+                self._completer.used(message)
+                self._send(client, op, Acknowledged(found=True))
+            case EditorOpened():
+                self._editors.opened(client, op, message)
+            case Shown():
+                self._editors.shown(client, op, message)
+            case Closed():
+                self._editors.closed(client, op, message)
             case Cancel(target=target):
                 self._chore(self._cancel(client, op, target))
             case GetOffers(cwd=cwd):
@@ -151,35 +184,23 @@ class Door:
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
-    def _ask(self, client: str, op: str, message: Ask) -> None:
+    def _begin(self, client: str, op: str, replies: AsyncGenerator[object, None]) -> None:
         if (client, op) in self._answers:
             self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
             return
-        task = asyncio.get_running_loop().create_task(self._answer(client, op, message))
+        task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))
         self._answers[client, op] = task
 
-    def _asked_for(self, message: Ask | GetPrompt) -> tuple[Offering, Intent]:
-        """Raises `WireError`."""
-        workspace = root_of(message.cwd)
-        intent = next((intent for intent in INTENTS if intent == message.intent), None)
-        offering = self.offers.find(workspace, message.offer)
-        if intent is None:
-            words = f"nobody can {message.intent!r}; there are {', '.join(INTENTS)}"
-        elif Workspace(Path(workspace)).opted_out():
-            words = f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
-        elif offering:
-            return offering, intent
-        elif message.offer:
-            words = f"there is no offer {message.offer!r} in {workspace}: 'intentd offers' lists them"
-        else:
-            words = f"no failure is known in {workspace}: run the command with 'intentd run -- COMMAND'"
-        raise WireError(ErrorCode.BAD_REQUEST, words)
+    async def _asked(self, message: Ask) -> AsyncGenerator[object, None]:
+        await self.runs.taken_in()
+        about, intent = asked_for(message, self.offers)
+        async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
+            async for reply in replies:
+                yield reply
 
-    async def _answer(self, client: str, op: str, message: Ask) -> None:
+    async def _answer(self, client: str, op: str, said: AsyncGenerator[object, None]) -> None:
         try:
-            await self.runs.taken_in()
-            offering, intent = self._asked_for(message)
-            async with contextlib.aclosing(self.speculator.answer(offering, intent)) as replies:
+            async with contextlib.aclosing(said) as replies:
                 async for reply in replies:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:
@@ -193,7 +214,7 @@ class Door:
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:
             await self.runs.taken_in()
-            offering, intent = self._asked_for(message)
+            offering, intent = asked_for(message, self.offers)
             turn = await self.speculator.turn(offering, intent)
         except WireError as fault:
             self._send(client, op, _error(fault))
@@ -203,11 +224,12 @@ class Door:
     async def _cancel(self, client: str, op: str, target: str) -> None:
         """Acknowledged once no token will follow (S9)."""
         task = self._answers.get((client, target))
+        left = task is None and self._editors.cancelled(client, target)
         if task:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             self._send(client, target, Done(reason=Reason.CANCELLED))
-        self._send(client, op, Acknowledged(found=task is not None))
+        self._send(client, op, Acknowledged(found=task is not None or left))
 
     # --- who is there -------------------------------------------------------------------------------------------
 
@@ -216,6 +238,7 @@ class Door:
         for (owner, _), task in self._answers.items():
             if owner == client:
                 task.cancel()
+        self._editors.gone(client)
         self.runs.forget(client)
         self._count_runs()
 
@@ -273,6 +296,7 @@ class Door:
                 **self.speculator.figures,
                 **self.speculator.progress,
                 "commands_running": self.runs.running,
+                "editors": len(self._editors),
             },
             triggers=self.speculator.ledger.figures(time.monotonic()),
             problems=self.problems(),

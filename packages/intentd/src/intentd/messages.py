@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
+from intentd.shown import Focus, View
 from modelwire.messages import (
     Accepted,
     Acknowledged,
@@ -64,12 +65,66 @@ class CommandFinished:
 class Ask:
     """An operation: answers the first offer of the workspace around `cwd`, or the one with the number or id `offer`.
 
-    `intent` is `explain` or `fix`.
+    `intent` is `explain` or `fix`. `view`: the question is about what an editor shows, its diagnostic or its selection;
+    `intent` can be the name of an action on selections then.
     """
 
     cwd: str
     intent: str = "explain"
     offer: str | None = None
+    view: View | None = None
+
+
+@frozen(kw_only=True)
+class EditorOpened:
+    """An operation that lives as long as an editor's connection. `starts_modeld`: it wants modeld started."""
+
+    name: str = ""
+    starts_modeld: bool = False
+
+
+@frozen(kw_only=True)
+class Shown:
+    """What an editor shows now of a document. Answered by `acknowledged`."""
+
+    view: View
+
+
+@frozen(kw_only=True)
+class Closed:
+    """An editor has closed the document `path`. Answered by `acknowledged`, `found` if it had been shown."""
+
+    path: str
+
+
+@frozen(kw_only=True)
+class Complete:
+    """An operation: what may follow at a place of the view, its `line` and a `character` of that.
+
+    `ahead`: nobody has asked for it yet. It ends with `expired` if it has not started after `deadline_ms`.
+    """
+
+    view: View
+    line: int
+    character: int
+    ahead: bool = False
+    deadline_ms: int | None = None
+
+
+@frozen(kw_only=True)
+class CompletionUsed:
+    """What became of a completion: `outcome` is `hit` (all of it was there when it was asked for), `partial` (it was
+    being made) or `miss`; empty where it was never asked for. Answered by `acknowledged`.
+
+    `ahead`: it was made ahead, at the cost of `prefilled` tokens and `seconds`. `accepted` and `rejected` are counts.
+    """
+
+    outcome: str = ""
+    ahead: bool = False
+    accepted: int = 0
+    rejected: int = 0
+    prefilled: int = 0
+    seconds: float = 0.0
 
 
 @frozen(kw_only=True)
@@ -130,8 +185,9 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`; while one guess
-    is prefilled `guess_done` and `guess_total` tokens. Of each trigger: `asks`,
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`; while one
+    guess is prefilled `guess_done` and `guess_total` tokens; `completions_accepted`, `completions_rejected`. Of each
+    trigger: `asks`,
     `hits`, `partials`, `warm`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it
     is switched off). `others` are the offers behind the first, `fix` the changes that mend. `problems` are lines about
     unusable files of the user's.
@@ -154,6 +210,12 @@ KINDS: Mapping[str, type] = {
     "command_quiet": CommandQuiet,
     "command_finished": CommandFinished,
     "ask": Ask,
+    "editor_opened": EditorOpened,
+    "shown": Shown,
+    "closed": Closed,
+    "focus": Focus,
+    "complete": Complete,
+    "completion_used": CompletionUsed,
     "get_offers": GetOffers,
     "offers": Offers,
     "get_prompt": GetPrompt,
@@ -180,6 +242,11 @@ INTENTD = Protocol(
             CommandQuiet,
             CommandFinished,
             Ask,
+            EditorOpened,
+            Shown,
+            Closed,
+            Complete,
+            CompletionUsed,
             GetOffers,
             GetPrompt,
             Pause,

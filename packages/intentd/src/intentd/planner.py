@@ -6,23 +6,31 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from intentd.faults import told
+from intentd.messages import Complete
 from intentd.plan.events import Changed
+from intentd.plan.inline import Completion, build_inline
 from intentd.plan.offers import Intent, Offering
-from intentd.plan.templates import Template
+from intentd.plan.privacy import scrub
+from intentd.plan.templates import Template, TemplateError
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
+from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
+from intentd.shown import View
 from intentd.sources.git import content
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
 
 log = logging.getLogger(__name__)
+
+Built = TypeVar("Built")
 
 MAX_KEPT = 64
 MAX_ANCHORS = 512
@@ -53,7 +61,10 @@ class Planner:
     async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
         key = offering.id, offering.changed, intent, context
-        template = self._templates.get(template_name(offering, intent))
+        try:
+            template = self._templates.get(template_name(offering, intent))
+        except TemplateError as fault:
+            raise TurnError(str(fault)) from None
         kept = self._kept.get(key)
         if kept is None or kept.template is not template or not holds(kept.seen):
             kept = await self._built(offering, template, context)
@@ -65,6 +76,17 @@ class Planner:
             raise kept.result
         return kept.result
 
+    async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
+        """The turn at a place. Raises `TurnError`."""
+        return await self._work(lambda: self._complete(message, gap, context))
+
+    def _complete(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
+        look = self._texts.look(message.view.workspace)
+        if look.workspace.opted_out():
+            raise TurnError(f"{message.view.workspace} has opted out")
+        fit = _fit(message.view, look)
+        return build_inline(message.view, fit, message.line, message.character, gap=gap, context=context)
+
     def files_of(self, offerings: Iterable[Offering]) -> frozenset[str]:
         """The files that the offers' turns depend on, as far as they were built."""
         ids = {offering.id for offering in offerings}
@@ -72,10 +94,13 @@ class Planner:
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
     async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
+        return await self._work(lambda: self._build(offering, template, context))
+
+    async def _work(self, work: Callable[[], Built]) -> Built:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(BUILD_S):
-                return await loop.run_in_executor(self._workers, self._build, offering, template, context)
+                return await loop.run_in_executor(self._workers, work)
         except TimeoutError:
             raise TurnError("its files take too long to look through for secrets") from None
 
@@ -86,21 +111,28 @@ class Planner:
             look.note(str(look.workspace.root / OPT_OUT_FILE))
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
-            self._check(offering, look)
-            result = build(
-                offering.failure,
-                template,
-                workspace=offering.workspace,
-                context=context,
-                read=look.read,
-                before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
-            )
+            result = self._result(offering, template, context, look)
         except TurnError as fault:
             result = fault
         except Exception as fault:
             log.error("a prompt could not be made:\n%s", told(fault))
             result = TurnError("intentd failed at making its prompt; its log says where")
         return _Kept(template, result, look.seen)
+
+    def _result(self, offering: Offering, template: Template, context: int, look: Look) -> PlannedTurn:
+        """Raises `TurnError`."""
+        if offering.view is not None:
+            fit = _fit(offering.view, look)
+            return seen_whole(build_view(fit, template, context=context), offering.view, fit)
+        self._check(offering, look)
+        return build(
+            offering.failure,
+            template,
+            workspace=offering.workspace,
+            context=context,
+            read=look.read,
+            before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
+        )
 
     def _before(self, workspace: str, changed: Changed) -> str:
         """What a file held at the last commit, scrubbed whole (I3)."""
@@ -123,5 +155,20 @@ class Planner:
         raise Outdated("what failed is no longer in its file")
 
 
+def _fit(view: View, look: Look) -> View:
+    """The view as it may stand in a prompt (I3). Raises `TurnError` for a file that may not be shown."""
+    text = look.shown(view.path, view.text)
+    if text is None:
+        raise TurnError(f"{view.path} may not be shown to the model")
+    if view.diagnostics:
+        (one,) = view.diagnostics
+        view = evolve(view, diagnostics=(evolve(one, message=scrub(one.message).text),))
+    return evolve(view, text=text)
+
+
 def template_name(offering: Offering, intent: Intent) -> str:
-    return "fix" if intent == "fix" else offering.failure.trigger
+    if offering.failure.trigger == "selection":
+        return f"selection_{intent}"
+    if intent == "fix":
+        return "fix_in_place" if offering.view else "fix"
+    return offering.failure.trigger

@@ -10,10 +10,11 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
 
 from intentd.guesser import FAULTS, Guesser
+from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide
@@ -45,22 +46,26 @@ Wanted = tuple[str, Intent]
 class Speculator:
     """Keeps the likeliest offers warm, one guess at a time, and asks."""
 
-    def __init__(self, endpoint: str, planner: Planner, offers: OfferBook) -> None:
+    def __init__(self, endpoint: str, planner: Planner, offers: OfferBook, desks: Desks | None = None) -> None:
         self.endpoint = endpoint
         self.figures: Counter[str] = Counter()
         self.ledger = Ledger()
         self.paused = False
         self.commands_running = 0
         self._pressure: str | None = None
-        self._planner = planner
+        self.planner = planner
         self._offers = offers
+        self._desks = desks or Desks()
         self.watch = FileWatch(self.poke)
         self._changed = asyncio.Event()
         self._connected = asyncio.Event()
         self._client: Client | None = None
         self._instance = ""
-        self._context = 0
+        self.context = 0
+        self.gap: tuple[str, ...] = ()
+        """The model's tokens around a gap: prefix, suffix, middle."""
         self._answering = 0
+        self._completing = 0
         self._plans: dict[Wanted, Candidate] = {}
         self._warm = Warmth(self.ledger)
         self._guesser = Guesser(self.ledger, self._warm, self.figures, self.poke)
@@ -83,9 +88,11 @@ class Speculator:
     def reason(self) -> str:
         """Why nothing is guessed now; empty where something is about to be."""
         wanted = [self._plans.get((offer.id, intent)) or Candidate(offer.id, "") for offer, intent in self._wanted()]
-        decision = decide(self._situation(tuple(wanted)))
+        decision = decide(self.situation(tuple(wanted)))
         if isinstance(decision, NoGuess):
             return decision.reason
+        if self._completing:
+            return "a completion is being made"
         return self._no_turn if not self._plans else ""
 
     @property
@@ -130,12 +137,13 @@ class Speculator:
         """Learns what a new instance is; nothing that was said to another one counts."""
         description = await client.describe()
         self._instance = client.welcome.instance
-        self._context = description.limits.context
+        self.context = description.limits.context
+        self.gap = description.model.fim_tokens
         self._warm.clear()
         self._guesser.failed.clear()
         self._client = client
         self._connected.set()
-        log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self._context)
+        log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self.context)
 
     async def _keep(self, client: Client) -> None:
         changed = True
@@ -171,15 +179,17 @@ class Speculator:
     # --- guessing ---------------------------------------------------------------------------------------------
 
     def _likeliest(self) -> tuple[Offering, ...]:
-        return self._offers.all()[:MAX_PREPARED]
+        """What an editor shows comes first: it changes with what the person does."""
+        shown = self._desks.offers()[:MAX_PREPARED]
+        return (*shown, *self._offers.all()[: MAX_PREPARED - len(shown) // 2])
 
     def _wanted(self) -> Iterator[tuple[Offering, Intent]]:
         """What may be asked next, the likeliest first. A fix shares all but its last sentence with its explanation."""
         likeliest = self._likeliest()
         yield from ((offering, "explain") for offering in likeliest)
-        yield from ((offering, "fix") for offering in likeliest[:1])
+        yield from ((offering, "fix") for offering in likeliest[:1] if offering.failure.trigger != "selection")
 
-    def _situation(self, wanted: tuple[Candidate, ...]) -> Situation:
+    def situation(self, wanted: tuple[Candidate, ...]) -> Situation:
         return Situation(
             paused=self.paused,
             reachable=self.reachable,
@@ -201,20 +211,28 @@ class Speculator:
             turn = await self._plan(offering, intent)
             if turn is None:
                 continue
-            account = FIX if intent == "fix" else OTHERS if plans else offering.failure.trigger
+            account = FIX if intent == "fix" else self._account(offering, plans)
             plans[offering.id, intent] = Candidate(turn.key, account)
             self._plans = {**self._plans, **plans}
-            decision = decide(self._situation(tuple(plans.values())))
-            if not decided and isinstance(decision, Guess) and client is self._client:
+            decision = decide(self.situation(tuple(plans.values())))
+            if not (decided or self._completing) and isinstance(decision, Guess) and client is self._client:
                 decided = True
                 self._guesser.start(partial(self._send, client, offering, turn, speculative=True), turn.key, account)
         self._plans = plans
-        self.watch.want(self._planner.files_of(self._likeliest()))
+        self.watch.want(self.planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
+
+    @staticmethod
+    def _account(offering: Offering, plans: Mapping[Wanted, Candidate]) -> str:
+        """Its own kind's, where no likelier one of the terminal, or of its kind in an editor, is prepared."""
+        before = ((id.startswith(SHOWN), one.trigger) for (id, _), one in plans.items())
+        trigger = offering.failure.trigger
+        behind = any(shown == bool(offering.view) and (not shown or kind == trigger) for shown, kind in before)
+        return OTHERS if behind else trigger
 
     async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | None:
         try:
-            return await self._planner.turn(offering, intent, self._context)
+            return await self.planner.turn(offering, intent, self.context)
         except Outdated as fault:
             log.info("offer %s is withdrawn: its test or file is gone", offering.id)
             self._no_turn = str(fault)
@@ -236,14 +254,16 @@ class Speculator:
 
         It never waits for the guess: modeld adopts that or stops it. Raises `WireError`, `DaemonUnreachable`.
         """
-        client = await self._reach()
+        client = await self.reach()
         try:
-            turn = await self._planner.turn(offering, intent, self._context)
+            turn = await self.planner.turn(offering, intent, self.context)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
         self._answering += 1
         self.figures["answers"] += 1
         try:
+            if turn.focus is not None:
+                yield turn.focus
             async with self._send(client, offering, turn, speculative=False) as stream:
                 async for reply in stream:
                     if isinstance(reply, Done):
@@ -265,14 +285,24 @@ class Speculator:
             self._warm.asked(turn.key, account, outcome, base=base.key if base else None)
         log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
 
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """A completion is made: no guess may end it."""
+        self._completing += 1
+        try:
+            yield
+        finally:
+            self._completing -= 1
+            self.poke()
+
     async def turn(self, offering: Offering, intent: Intent) -> PlannedTurn:
         """What would be asked now. Raises `WireError`."""
         try:
-            return await self._planner.turn(offering, intent, self._context or UNKNOWN_CONTEXT)
+            return await self.planner.turn(offering, intent, self.context or UNKNOWN_CONTEXT)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
 
-    async def _reach(self) -> Client:
+    async def reach(self) -> Client:
         if self._client is None:
             probe(self.endpoint, "modeld")  # says at once that nobody is there, and how to start it
             self.poke()

@@ -131,6 +131,8 @@ def _plan(
     message: EnsurePrefix | PrefillSuffix | Decode | Turn, client: str, before: Contents, new: Prompt, *, complete: bool
 ) -> Plan:
     wanted = message.decode if isinstance(message, Turn | Decode) else None
+    if message.speculative and not (isinstance(message, Turn) and message.ahead):
+        wanted = None
     chat = (*before.conversation, *chat_of(new)) if before.chat else chat_of(new)
     goes_on = not new and before.answer is not None
     if goes_on:
@@ -143,7 +145,7 @@ def _plan(
         base=b"" if whole else before.ids,
         prompt=chat if whole else new,
         complete=bool(whole) and complete,
-        decode=None if message.speculative else wanted,
+        decode=wanted,
     )
     opened = "" if chat and complete else None
     return Plan(run=run, chat=chat, answer=before.answer if goes_on else opened)
@@ -158,6 +160,8 @@ def digest(run: Run) -> bytes:
         name = part.role if isinstance(part, ChatMessage) else f"text {part.special}"
         _add(state, name.encode())
         _add(state, (part.content if isinstance(part, ChatMessage) else part.text).encode())
+    if run.guess and run.decode is not None:
+        _add(state, repr(run.decode).encode())
     return state.digest()
 
 

@@ -385,6 +385,7 @@ class Client(Connection):
         suffix: Prompt = (),
         decode: DecodeConfig | None = None,
         speculative: bool = False,
+        ahead: bool = False,
         lane: str | None = None,
         deadline_ms: int | None = None,
     ) -> OperationStream:
@@ -395,6 +396,7 @@ class Client(Connection):
                 suffix=suffix,
                 decode=decode or DecodeConfig(),
                 speculative=speculative,
+                ahead=ahead,
                 lane=lane,
                 deadline_ms=deadline_ms,
             )

@@ -14,6 +14,7 @@ from intentd.plan.changes import diff, fitting
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
+from intentd.shown import Focus
 from modelwire.messages import ChatMessage, DecodeConfig, Prompt
 
 Read = Callable[[str], str | None]
@@ -28,8 +29,8 @@ MAX_FILES = 12
 _NAMES_CHARACTERS = 600
 """For the names of the failure and the workspace, which a template may use more than once."""
 _LEAST_CHARACTERS = 300
-_NOTHING = "(not available)"
-_NO_CHANGES = "(nothing)"
+NOTHING = "(not available)"
+NO_CHANGES = "(nothing)"
 _SHARES, _SHARES_WITH_DIFF = (30, 30, 40, 0), (27, 27, 28, 18)
 """Of the room, in percent: for the source, the code, the traceback and the diff. They don't depend on what there is,
 so that nothing moves when one of them grows."""
@@ -47,11 +48,15 @@ class Outdated(TurnError):
 
 @frozen(kw_only=True)
 class PlannedTurn:
-    """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts."""
+    """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts.
+
+    `focus`: the part of an editor's document that it asks about.
+    """
 
     prefix: Prompt
     suffix: Prompt
     decode: DecodeConfig
+    focus: Focus | None = None
     key: str = field(init=False)
 
     @key.default
@@ -85,10 +90,10 @@ def build(
         test=cut(failure.name, 200) or failure.name[:200],
         tool=failure.tool,
         message=failure.message[:400],
-        source=_source(failure, files, room * shares[0] // 100) or _NOTHING,
-        code=_code(failure, files, room * shares[1] // 100) or _NOTHING,
-        traceback=_traceback(failure, room * shares[2] // 100 - 40) or _NOTHING,
-        diff=_diff(failure, files, before or {}, room * shares[3] // 100 - 40) or _NO_CHANGES,
+        source=_source(failure, files, room * shares[0] // 100) or NOTHING,
+        code=_code(failure, files, room * shares[1] // 100) or NOTHING,
+        traceback=_traceback(failure, room * shares[2] // 100 - 40) or NOTHING,
+        diff=_diff(failure, files, before or {}, room * shares[3] // 100 - 40) or NO_CHANGES,
     )
     system = template.fill_system(workspace=posixpath.basename(workspace) or "/")
     return PlannedTurn(
