@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor bench-profiles bench-decode serve clean
+.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor bench-profiles bench-decode soak serve clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench-profiles: setup-bench ## what the profiles and resident tapes cost, also o
 
 bench-decode: setup-bench ## answers with and without drafts, beside two peers, and recorded edits (about 15 minutes)
 	@$(BIN)/python -m bench.decode
+
+soak: setup ## ten minutes of load on both daemons, with kills: what was lost, doubled, leaked
+	@$(BIN)/python -m bench.soak
 
 serve: setup ## serve the packaged model in this terminal (Ctrl-C ends it)
 	@$(BIN)/modeld serve

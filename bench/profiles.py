@@ -201,6 +201,8 @@ def main() -> int:
     made.add_argument("--steps", type=int, default=20, help="decode steps for each figure")
     made.add_argument("--threads", type=int, default=LlamaSettings().threads)
     options = made.parse_args()
+    if options.tokens < DEPTH:
+        made.error(f"--tokens must be at least {DEPTH}: steps are measured at that depth")
     result = run(options)
     progress("")
     picture = plot.draw_profiles(result, options.out.with_suffix(".png"))

@@ -96,3 +96,17 @@ async def test_a_snapshot_goes_on_as_its_session_would_have(client: Client, long
             await other.restore(taken.handle, session="mine").done()
     for session in ("t", "u", "other"):
         await client.close_session(session)
+
+
+async def test_what_was_unloaded_goes_on_where_it_was(client: Client) -> None:
+    """S13: the sessions outlive the model's process, and the next operation loads it again."""
+    await client.turn(session="s", prefix=SHORT, decode=DecodeConfig(max_tokens=4)).done()
+    longer = DecodeConfig(max_tokens=4 + ANSWER.max_tokens)
+    whole = await client.turn(session="t", prefix=SHORT, decode=longer).text()
+    before = (await client.status()).engine_pid
+    assert await client.unload()
+    assert (await client.status()).state == "unloaded"
+    assert whole.endswith(await client.decode(session="s", decode=ANSWER).text())
+    assert (await client.status()).engine_pid not in (0, before)
+    for session in ("s", "t"):
+        await client.close_session(session)

@@ -111,6 +111,17 @@ def test_s13_a_lost_engine_is_no_error_and_the_test_is_tried_again_later_each_ti
     assert (house.driver.figures.guesses_failed, house.driver.live) == (0, 0)
 
 
+def test_engines_that_are_lost_while_the_test_yields_count_too(house: House) -> None:
+    for number in range(FAILURES + 2):
+        pass_time(house, 1e6)
+        if house.engine.running:
+            house.submit(f"{number}", turn("abc"))
+            house.lose_engine()
+            house.say(house.engine.ready())
+            house.run()
+    assert probes(house) == FAILURES
+
+
 def test_an_error_of_the_engine_is_tried_again_and_not_for_ever(house: House) -> None:
     for _ in range(FAILURES + 2):
         pass_time(house, 1e6)
@@ -154,6 +165,16 @@ def test_an_unload_waits_for_the_end_of_a_test_and_nothing_is_tested_while_unloa
     house.say(EngineUnloaded(epoch=1))
     pass_time(house, 100 * WAIT)
     assert probes(house) == 1
+
+
+def test_a_test_is_no_use_of_the_model_an_unload_does_not_wait_longer_for_it() -> None:
+    house = House(idle=IdleTimes(test_after=WAIT, unload_after=2 * WAIT))
+    house.say(house.engine.ready())
+    pass_time(house, WAIT)
+    pass_time(house, WAIT / 2)
+    house.say(house.engine.probed(EXACT))
+    pass_time(house, WAIT / 2)
+    assert house.engine.asked == ["nothing"]
 
 
 def test_a_client_that_unloads_stops_the_test(house: House) -> None:

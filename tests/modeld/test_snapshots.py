@@ -6,7 +6,7 @@ import pytest
 
 from modeld.engine.messages import EngineUnloaded, Failed, Save
 from modeld.sessions import SessionLimits
-from modelwire.errors import ErrorCode
+from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import Acknowledged, Decode, Load, Reason, Restore, Snapshot, SnapshotTaken, Unload
 from tests.modeld.house import House, chat, prefix, suffix, turn
 
@@ -242,3 +242,32 @@ def test_a_guessed_restore_changes_nothing_and_makes_the_real_one_a_hit(house: H
     assert house.last_run().base == guessed
     house.run()
     assert house.contents() == "abc"
+
+
+def test_one_that_a_guess_had_to_yield_to_is_kept(house: House) -> None:
+    """S2."""
+    house.submit("g", turn("abcd", speculative=True))
+    house.submit("t", Snapshot(session="s"))
+    assert house.engine.stop_set
+    house.say(house.engine.begin(), house.engine.end())
+    house.say(house.engine.saved())
+    assert house.words("t") == ["SnapshotTaken"]
+    assert len(house.driver.sessions.snapshots) == 1
+
+
+def test_closed_sessions_are_told_later_where_a_snapshot_could_not_be_sent(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.submit("2", turn("x", session="gone"))
+    house.run()
+    house.driver.close("ann", "c", "gone", 0.0)
+
+    def refuse(*_: object) -> None:
+        raise WireError("too_large", "too large")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(house.engine), "send", refuse)
+        house.submit("t", Snapshot(session="s"))
+    assert house.error("t").code == "too_large"
+    assert take(house, "t2")
+    assert last_save(house).closed == (("ann", "gone"),)

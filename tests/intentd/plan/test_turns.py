@@ -87,8 +87,12 @@ def test_a_turn_fits_into_the_context(failures: Failures, template: Template, co
         captured=("y" * 10_000,),
         frames=tuple(Location(f"/project/m{number}.py", 7) for number in range(50)),
     )
-    body = "def f():\n" + "    call()\n" * 3000
-    turn = build(failure, template, workspace="/project", context=context, read=lambda path: body)
+
+    def body(path: str) -> str:
+        return "def f():\n" + f"    call('{path}', {'z' * 200})\n" * 700
+
+    before = {f"/project/m{number}.py": lambda: "    call()\n" * 90 for number in range(50)}
+    turn = build(failure, template, workspace="/project", context=context, read=body, before=before)
     (system,) = turn.prefix
     assert isinstance(system, ChatMessage)
     room = (context - turn.decode.max_tokens) * CHARACTERS_PER_TOKEN

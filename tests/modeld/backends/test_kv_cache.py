@@ -96,6 +96,20 @@ def test_sharers_still_share_after_a_compaction() -> None:
     assert here.cells.free == CELLS - 6 - 3
 
 
+@pytest.mark.parametrize("length", [1, 4, 5, 6, 10, 11])
+def test_what_was_saved_comes_back_whole_at_every_length(length: int) -> None:
+    """Around the five positions of a piece."""
+    here = Stand()
+    here.grow(0, length + 1)
+    state = here.cache.save(0, length)
+    saved = here.tapes[0][:length]
+    here.cut(0, 0)
+    here.grow(1, 3)
+    here.cache.load(2, state, length)
+    here.tapes[2] = saved
+    here.check()
+
+
 def test_it_tidies_only_where_much_is_garbage() -> None:
     here = Stand()
     here.grow(1, 4)

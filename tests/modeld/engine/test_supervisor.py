@@ -275,7 +275,23 @@ async def test_an_engine_that_keeps_dying_while_it_loads_is_given_up(start: Star
     assert [type(told) for told in nursery.told] == [EngineGone] * 3 + [Refused]
 
 
-async def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time(
+async def test_a_model_that_was_ready_before_is_never_given_up(start: Start, nursery: Nursery) -> None:
+    """S13: memory that is short for an hour must not end the daemon."""
+    supervisor = await start(loads=3)
+    (await _ready(nursery)).dies()
+    for epoch in range(2, 8):
+        await nursery.until(lambda epoch=epoch: len(nursery.children) >= epoch)  # type: ignore[misc]
+        nursery.children[epoch - 1].dies()
+    await _ready(nursery, 8)
+    assert not any(isinstance(told, Refused) for told in nursery.told)
+    supervisor.load("another")
+    for epoch in (9, 10, 11):
+        await nursery.until(lambda epoch=epoch: len(nursery.children) >= epoch)  # type: ignore[misc]
+        nursery.children[epoch - 1].dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], Refused))
+
+
+async def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time_or_finished_work(
     start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses = []
@@ -293,8 +309,13 @@ async def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time(
     child = await _ready(nursery, 6)
     clock[0] = 61.0
     child.dies()
-    await _ready(nursery, 7)
-    assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1]
+    (await _ready(nursery, 7)).dies()
+    child = await _ready(nursery, 8)
+    child.says(ENDED)
+    await nursery.until(lambda: ENDED in nursery.told)
+    child.dies()
+    await _ready(nursery, 9)
+    assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1, 0.2, 0.1]
 
 
 async def test_a_machine_without_room_for_a_process_is_tried_again(start: Start, nursery: Nursery) -> None:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modeld.backends.base import Ids
+from modeld.backends.fake_vocabulary import SIZE
 from modeld.slot import slot as module
 from modeld.slot.draft import Costs, Lengths, NoDrafts, PromptLookup
 from modeld.slot.sampling import Sampler
@@ -50,7 +51,7 @@ class Told(NoDrafts):
     def propose(self, history: Ids, limit: int) -> Sequence[int]:
         at = len(history) - self.prompt
         known = enumerate([*self.says[at:], 258, 97, 98][: min(limit, self.most)], at)
-        return [token ^ (place in self.wrong) for place, token in known]
+        return [(token + (place in self.wrong)) % SIZE for place, token in known]
 
 
 class Streams:

@@ -147,3 +147,16 @@ def test_no_number_for_a_logit_fails_the_operation(bench: MakeBench, monkeypatch
     assert here.run(PROMPT, decode=DecodeConfig()).failed.code == "engine_failed"
     monkeypatch.undo()
     assert here.run(PROMPT, decode=DecodeConfig()).ids == bench().run(PROMPT, decode=DecodeConfig()).ids
+
+
+def test_what_is_held_back_for_a_stop_string_is_said_at_an_end_and_not_after_a_stop(bench: MakeBench) -> None:
+    vocabulary = bench().backend.vocabulary
+    for reason, says in ((Reason.LENGTH, "xa"), (Reason.CONTEXT, "xa"), (Reason.PREEMPTED, "x")):
+        said: list[Any] = []
+        answer = Answer(DecodeConfig(max_tokens=9, stop=("ab",)), vocabulary, said.append)
+        for token in vocabulary.tokenise("xa"):
+            answer.add(token)
+        answer.send()
+        answer.end(reason)
+        answer.send()
+        assert "".join(message.text for message in said) == says

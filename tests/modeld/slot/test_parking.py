@@ -224,3 +224,11 @@ def test_tapes_that_become_ownerless_without_any_guess_are_held_to_the_budget_to
         here.run(letter * 20 + "x" * 60, session="one")
         assert here.slot.figures().cells_used <= 20 * number + 60 + 100
     assert ("ownerless", "ann/one", 80) in here.tapes()
+
+
+def test_the_logits_at_a_prompts_end_are_parked_with_the_answer_behind_it(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    here.run(ONE, session="one", decode=TEN)
+    here.run(TWO, session="two")
+    again = here.run(ONE, session="one", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.forward_passes) == (1, 0)

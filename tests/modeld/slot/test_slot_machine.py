@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 
 from modeld.backends.base import Ids
 from modeld.backends.fake import FakeBackend, FakeScript, Fault
+from modeld.backends.fake_vocabulary import SIZE
 from modeld.backends.flag import LocalFlag
 from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run, Save
 from modeld.slot import Slot, SlotSettings
@@ -72,7 +73,7 @@ class Recalling(NoDrafts):
     def propose(self, history: Ids, limit: int) -> Sequence[int]:
         known = self.says[len(history) - self.prompt :][:limit]
         wrong = [*self.wrong, *[False] * len(known)]
-        return [token ^ 1 if spoil else token for token, spoil in zip(known, wrong, strict=False)]
+        return [(token + spoil) % SIZE for token, spoil in zip(known, wrong, strict=False)]
 
 
 def _slot(script: FakeScript, flag: LocalFlag, drafters: Drafters, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:

@@ -38,7 +38,9 @@ class Patience:
 
     An engine with work counts as hung when nothing was heard of it for `silence`, or for `chunks` times the slowest
     chunk so far where that is longer; before the first chunk there is no measure, so `first` holds. A message that is
-    being read gets its size over `bytes_per_second` on top. After `loads` deaths in a row while loading it is given up.
+    being read gets its size over `bytes_per_second` on top. After `loads` deaths in a row while
+    it loads, a model is given up, unless it was ready before. Before each restart it waits: `pause`, twice as long each
+    time up to `longest_pause`, and `pause` again after an engine that lived for `stable` or ended an operation.
     """
 
     silence: float = 10.0
@@ -85,6 +87,8 @@ class Supervisor:
         self._bound = asyncio.Timeout(None)
         self._heard = 0.0
         self._slowest = 0.0
+        self._worked = False
+        self._proven = False
 
     def __repr__(self) -> str:
         state = "ready" if self._ready else "refused" if self._refused else "at rest" if self._resting else "not ready"
@@ -135,6 +139,7 @@ class Supervisor:
 
     def load(self, model: str | None) -> None:
         """Loads `model` in place of what is loaded, was refused or was unloaded. `Ready` or `Refused` follows."""
+        self._proven = self._proven and model == self._config.model
         self._config = evolve(self._config, model=model)
         self._resting = self._refused = False
         self._dismiss()
@@ -186,9 +191,9 @@ class Supervisor:
             else:
                 _log.warning("engine %d is gone: it %s", self._epoch, reason)
                 self._tell(EngineGone(epoch=self._epoch, reason=reason))
-                if self._now() - born > self._patience.stable:
+                if self._worked or self._now() - born > self._patience.stable:
                     pause = self._patience.pause
-                if failed_loads >= self._patience.loads:
+                if failed_loads >= self._patience.loads and not self._proven:
                     failed_loads = 0
                     self._give_up(reason)
                 elif await self._closed_within(pause):
@@ -215,6 +220,7 @@ class Supervisor:
         self._flag.clear()
         self._epoch += 1
         self._slowest = 0.0
+        self._worked = False
         self._child = await self._start_child(self._config, self._epoch, self._flag.descriptor)
         return self._child
 
@@ -248,11 +254,12 @@ class Supervisor:
             return
         match message:
             case Ready():
-                self._ready = True
+                self._ready = self._proven = True
                 self._rest()
             case Refused():
                 self._refused = True
             case Ended() | Failed() | Encoded() | Saved() | Probed():
+                self._worked = self._worked or isinstance(message, Ended)
                 self._rest()
             case Advanced() | Probing():
                 self._slowest = max(self._slowest, self._now() - self._heard)

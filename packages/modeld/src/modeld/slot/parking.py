@@ -102,7 +102,7 @@ class Parking:
         state = self.saved(tape, length) if self._max_bytes else None
         if state is None:
             return None
-        kept = tape.kept if tape.kept_at(length) is not None else None
+        kept = tape.kept if tape.kept is not None and tape.kept.length <= length else None
         return Parked(owner=tape.owner, ids=tape.ids[:length], state=state, kept=kept)
 
     def _add(self, place: Parked) -> int:
