@@ -33,6 +33,7 @@ class Editor:
     def __init__(self, client: LanguageClient, workspace: Path) -> None:
         self.client = client
         self.workspace = workspace
+        self.server: IntentServer | None = None
         self.answers: list[dict[str, Any]] = []
         self.edits: list[types.WorkspaceEdit] = []
         self._changed = asyncio.Event()
@@ -189,6 +190,7 @@ def editors(house: Any) -> Callable[..., Any]:
         connect = _process(client, house.config, words) if real else _here(client, house.config)
         async with connect as server, asyncio.timeout(4 * PATIENCE_S):
             await editor.start(**options)
+            editor.server = server
             if server is not None:
                 await server.link.found()
             yield editor

@@ -265,6 +265,24 @@ async def test_two_editors_share_a_daemon_and_what_closes_or_leaves_is_forgotten
         await house.until(door, lambda _: [o.view.path[-10:] for o in house.app.desks.offers()] == ["renamed.py"])
 
 
+async def test_what_is_closed_leaves_nothing_behind(house: House, editors: Editors) -> None:
+    async with editors(answers=False) as editor, house.connect() as door:
+        uri = editor.open("stock.py", CODE)
+        editor.diagnose(uri, (6, UNDEFINED))
+        editor.client.progress_reports["t1"] = []
+        await editor.command("intent.explain", token="t1", uri=uri, diagnostic=diagnostic(6))
+        assert await editor.complete(uri, 6, 18)
+        editor.type(uri, 6, 18, "x")
+        editor.close(uri)
+        assert await editor.complete(uri, 6, 18) is None
+        server = editor.server
+        assert (len(server.buffers), len(server.completions), len(server.answers)) == (0, 0, 0)
+        assert not server._timers
+        assert not server.completions._asking
+        assert not server.work_done_progress.tokens
+        await house.until(door, lambda _: not house.app.desks.offers())
+
+
 async def test_a_daemon_that_dies_is_found_again_and_told_what_is_shown(house: House, editors: Editors) -> None:
     async with editors() as editor:
         uri = editor.open("stock.py", CODE)
