@@ -86,7 +86,14 @@ async def test_a_guessed_turn_and_the_asked_turn_are_the_same_bytes(house: House
         status = await house.until(door, lambda status: status.reason == "every offer is warm")
         assert status.reason == "every offer is warm"
         assert status.figures == {
-            **{"guesses_sent": 3, "guesses_finished": 3, "answers": 1, "answers_hit": 1, "commands_running": 0},
+            **{
+                "guesses_sent": 3,
+                "guesses_finished": 3,
+                "answers": 1,
+                "answers_hit": 1,
+                "commands_running": 0,
+                "editors": 0,
+            },
         }
         assert status.triggers["test_failed"]["hits"] == 1
 

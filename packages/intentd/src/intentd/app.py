@@ -10,6 +10,7 @@ from functools import partial
 from intentd.config import Config
 from intentd.door import Door
 from intentd.intake import Intake
+from intentd.plan.desks import Desks
 from intentd.plan.offers import OfferBook, Offering
 from intentd.plan.tools import catalogue
 from intentd.planner import Planner, template_name
@@ -28,10 +29,17 @@ class App:
         self.templates = TemplateShelf(config.templates)
         self.offers = OfferBook()
         self.planner = Planner(self.templates)
-        self.speculator = Speculator(config.modeld, self.planner, self.offers)
+        self.desks = Desks()
+        self.speculator = Speculator(config.modeld, self.planner, self.offers, self.desks)
         self.speculator.paused = not config.guess
         self.door = Door(
-            config.socket, self.offers, self.speculator, Intake(self._catalogue), self._title_of, self._problems
+            config.socket,
+            self.offers,
+            self.speculator,
+            Intake(self._catalogue),
+            self._title_of,
+            self._problems,
+            self.desks,
         )
         self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []
@@ -65,26 +73,28 @@ class App:
         return (*self._catalogue.problems, *self.templates.problems)
 
 
-def serve(config: Config) -> int:
-    """Runs the daemon until SIGINT or SIGTERM."""
+def serve(config: Config, *, idle_s: float | None = None) -> int:
+    """Runs the daemon until SIGINT or SIGTERM, or until no editor was there for `idle_s`."""
     logging.basicConfig(
         stream=sys.stderr, level=config.log_level.upper(), format="intentd: %(levelname)s %(name)s: %(message)s"
     )
     sys.setswitchinterval(SWITCH_S)
-    return asyncio.run(_serve(App(config), config.socket))
+    return asyncio.run(_serve(App(config), config.socket, idle_s))
 
 
 SWITCH_S = 0.0005
 """A question must not wait long for the interpreter while a worker thread looks through a text."""
 
 
-async def _serve(app: App, endpoint: str) -> int:
+async def _serve(app: App, endpoint: str, idle_s: float | None) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await app.start()
     print(f"intentd: serving at {endpoint}", file=sys.stderr, flush=True)
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(app.broken())]
+    if idle_s is not None:
+        waits.append(asyncio.create_task(app.door.left_alone(idle_s)))
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if waits[1].done():

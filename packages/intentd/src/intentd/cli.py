@@ -74,7 +74,11 @@ def _talk(options: argparse.Namespace) -> int:
     if options.command == "serve":
         from intentd.app import serve
 
-        return serve(config)
+        return serve(config, idle_s=options.idle)
+    if options.command == "lsp":
+        from intentd.sources.lsp.server import serve as serve_editor
+
+        return serve_editor(config, autostart=options.autostart)
     from intentd.present import terminal
 
     match options.command:
@@ -101,7 +105,12 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--modeld", metavar="ENDPOINT", help="where modeld serves (default: GUESSAHEAD_MODELD)")
     serve.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")
     serve.add_argument("--tools", metavar="DIR", help="tools' patterns that add to the built-in ones or replace them")
+    serve.add_argument("--idle", type=float, metavar="SECONDS", help="end when no editor was there for so long")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    lsp = _command(commands, "lsp", "be a language server on standard input and output", "intentd lsp --no-autostart")
+    lsp.add_argument("--no-autostart", dest="autostart", action="store_false", help="do not start missing daemons")
+    lsp.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")
+    lsp.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     run = _command(commands, "run", "run a command and watch it; it behaves as without", "intentd run -- pytest -q")
     run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command with its arguments")
     _command(commands, "pipe", "pass on what comes through a pipe, and watch it", "make |& intentd pipe")

@@ -3,30 +3,37 @@
 import asyncio
 import contextlib
 import logging
+import re
 import time
 import uuid
 from collections.abc import Callable, Coroutine
 from importlib.metadata import version
 from pathlib import Path
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from intentd.editors import Editors
 from intentd.intake import Intake
 from intentd.messages import (
     INTENTD,
     Ask,
+    Closed,
     CommandFinished,
     CommandStarted,
     DaemonStatus,
+    EditorOpened,
     GetOffers,
     GetPrompt,
     Offer,
     Offers,
     Pause,
+    Shown,
     ShownPrompt,
 )
+from intentd.plan.desks import Desks, offering
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
+from intentd.shown import View
 from intentd.speculator import Speculator
 from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
@@ -49,6 +56,7 @@ log = logging.getLogger(__name__)
 
 BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
+_ACTION = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 TAKE_IN_S = 10.0
 """So long a question waits for the output of a command that has just ended."""
 
@@ -73,6 +81,8 @@ class Door:
     intake: Intake
     title_of: Callable[[Offering], str]
     problems: Callable[[], tuple[str, ...]]
+    desks: Desks = field(factory=Desks)
+    starts_modeld: Callable[[], None] = lambda: None
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
     _runs: dict[str, _Run] = field(factory=dict)
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
@@ -80,9 +90,11 @@ class Door:
     _taking: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
+    _editors: Editors = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
+        self._editors = Editors(self.desks, self._send, self.speculator.poke, self.starts_modeld)
 
     async def open(self) -> None:
         """Raises `EndpointError`."""
@@ -97,6 +109,14 @@ class Door:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    async def left_alone(self, seconds: float) -> None:
+        """Returns when no editor was there and nothing was asked for so long."""
+        since = time.monotonic()
+        while time.monotonic() - since < seconds:
+            await asyncio.sleep(min(seconds / 4, BEAT_MS / 1000))
+            if len(self._editors) or self._answers or self._runs:
+                since = time.monotonic()
 
     async def close(self) -> None:
         """Ends what is being answered, with a word to those who wait."""
@@ -123,6 +143,12 @@ class Door:
                 task.add_done_callback(self._taking.discard)
             case Ask():
                 self._ask(client, op, message)
+            case EditorOpened():
+                self._editors.opened(client, op, message)
+            case Shown():
+                self._editors.shown(client, op, message)
+            case Closed():
+                self._editors.closed(client, op, message)
             case Cancel(target=target):
                 self._chore(self._cancel(client, op, target))
             case GetOffers(cwd=cwd):
@@ -191,26 +217,42 @@ class Door:
 
     def _asked_for(self, message: Ask | GetPrompt) -> tuple[Offering, Intent]:
         """Raises `WireError`."""
+        view = message.view if isinstance(message, Ask) else None
+        if view is not None:
+            return self._asked_of(view, message.intent)
         workspace = root_of(message.cwd)
         intent = next((intent for intent in INTENTS if intent == message.intent), None)
-        offering = self.offers.find(workspace, message.offer)
+        found = self.offers.find(workspace, message.offer)
         if intent is None:
             words = f"nobody can {message.intent!r}; there are {', '.join(INTENTS)}"
         elif Workspace(Path(workspace)).opted_out():
             words = f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
-        elif offering:
-            return offering, intent
+        elif found:
+            return found, intent
         elif message.offer:
             words = f"there is no offer {message.offer!r} in {workspace}: 'intentd offers' lists them"
         else:
             words = f"no failure is known in {workspace}: run the command with 'intentd run -- COMMAND'"
         raise WireError(ErrorCode.BAD_REQUEST, words)
 
+    @staticmethod
+    def _asked_of(view: View, intent: Intent) -> tuple[Offering, Intent]:
+        """Raises `WireError`."""
+        if Workspace(Path(view.workspace)).opted_out():
+            words = f"{view.workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
+        elif (view.diagnostics and intent not in INTENTS) or not _ACTION.fullmatch(intent):
+            words = f"nobody can {intent!r}; there are {', '.join(INTENTS)}, and for a selection its actions"
+        elif view.diagnostics or view.selection:
+            return offering(evolve(view, diagnostics=view.diagnostics[:1], version=0)), intent
+        else:
+            words = "the view shows nothing to ask about: no diagnostic and no selection"
+        raise WireError(ErrorCode.BAD_REQUEST, words)
+
     async def _answer(self, client: str, op: str, message: Ask) -> None:
         try:
             await self._taken_in()
-            offering, intent = self._asked_for(message)
-            async with contextlib.aclosing(self.speculator.answer(offering, intent)) as replies:
+            about, intent = self._asked_for(message)
+            async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
                 async for reply in replies:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:
@@ -224,21 +266,22 @@ class Door:
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:
             await self._taken_in()
-            offering, intent = self._asked_for(message)
-            turn = await self.speculator.turn(offering, intent)
+            about, intent = self._asked_for(message)
+            turn = await self.speculator.turn(about, intent)
         except WireError as fault:
             self._send(client, op, _error(fault))
         else:
-            self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages))
+            self._send(client, op, ShownPrompt(offer=about.id, messages=turn.messages))
 
     async def _cancel(self, client: str, op: str, target: str) -> None:
         """Acknowledged once no token will follow (S9)."""
         task = self._answers.get((client, target))
+        left = task is None and self._editors.cancelled(client, target)
         if task:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             self._send(client, target, Done(reason=Reason.CANCELLED))
-        self._send(client, op, Acknowledged(found=task is not None))
+        self._send(client, op, Acknowledged(found=task is not None or left))
 
     # --- who is there -------------------------------------------------------------------------------------------
 
@@ -247,6 +290,7 @@ class Door:
         for (owner, _), task in self._answers.items():
             if owner == client:
                 task.cancel()
+        self._editors.gone(client)
         for key in [key for key, run in self._runs.items() if run.client == client]:
             del self._runs[key]
         self._count_runs()
@@ -282,14 +326,14 @@ class Door:
             beat_ms=BEAT_MS,
         )
 
-    def _offer(self, offering: Offering) -> Offer:
+    def _offer(self, one: Offering) -> Offer:
         return Offer(
-            id=offering.id,
-            number=offering.number,
-            trigger=offering.failure.trigger,
-            title=self.title_of(offering),
-            workspace=offering.workspace,
-            warm=self.speculator.is_warm(offering),
+            id=one.id,
+            number=one.number,
+            trigger=one.failure.trigger,
+            title=self.title_of(one),
+            workspace=one.workspace,
+            warm=self.speculator.is_warm(one),
         )
 
     def _status(self) -> DaemonStatus:
@@ -301,7 +345,7 @@ class Door:
             modeld_reachable=self.speculator.reachable,
             offers=tuple(map(self._offer, self.offers.all())),
             uptime_s=time.monotonic() - self._started,
-            figures={**self.speculator.figures, "commands_running": len(self._runs)},
+            figures={**self.speculator.figures, "commands_running": len(self._runs), "editors": len(self._editors)},
             triggers=self.speculator.ledger.figures(time.monotonic()),
             problems=self.problems(),
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
+from intentd.shown import Focus, View
 from modelwire.messages import (
     Accepted,
     Acknowledged,
@@ -51,12 +52,36 @@ class CommandFinished:
 class Ask:
     """An operation: answers the first offer of the workspace around `cwd`, or the one with the number or id `offer`.
 
-    `intent` is `explain` or `fix`.
+    `intent` is `explain` or `fix`. `view`: the question is about what an editor shows, its diagnostic or its selection;
+    `intent` can be the name of an action on selections then.
     """
 
     cwd: str
     intent: str = "explain"
     offer: str | None = None
+    view: View | None = None
+
+
+@frozen(kw_only=True)
+class EditorOpened:
+    """An operation that lives as long as an editor's connection. `starts_modeld`: it wants modeld started."""
+
+    name: str = ""
+    starts_modeld: bool = False
+
+
+@frozen(kw_only=True)
+class Shown:
+    """What an editor shows now of a document. Answered by `acknowledged`."""
+
+    view: View
+
+
+@frozen(kw_only=True)
+class Closed:
+    """An editor has closed the document `path`. Answered by `acknowledged`, `found` if it had been shown."""
+
+    path: str
 
 
 @frozen(kw_only=True)
@@ -117,7 +142,7 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`. Of each trigger: `asks`,
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`. Of each trigger: `asks`,
     `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it is
     switched off). `others` are the offers behind the first. `problems` are lines about unusable files of the user's.
     """
@@ -138,6 +163,10 @@ KINDS: Mapping[str, type] = {
     "command_started": CommandStarted,
     "command_finished": CommandFinished,
     "ask": Ask,
+    "editor_opened": EditorOpened,
+    "shown": Shown,
+    "closed": Closed,
+    "focus": Focus,
     "get_offers": GetOffers,
     "offers": Offers,
     "get_prompt": GetPrompt,
@@ -156,7 +185,21 @@ INTENTD = Protocol(
     service="intentd",
     kinds=KINDS,
     requests=frozenset(
-        {Hello, Beat, Cancel, CommandStarted, CommandFinished, Ask, GetOffers, GetPrompt, Pause, GetStatus}
+        {
+            Hello,
+            Beat,
+            Cancel,
+            CommandStarted,
+            CommandFinished,
+            Ask,
+            EditorOpened,
+            Shown,
+            Closed,
+            GetOffers,
+            GetPrompt,
+            Pause,
+            GetStatus,
+        }
     ),
     terminal=frozenset({Done, Error, Welcome, Acknowledged, Offers, ShownPrompt, DaemonStatus}),
 )

@@ -8,12 +8,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from intentd.plan.offers import Intent, Offering
-from intentd.plan.templates import Template
+from intentd.plan.privacy import scrub
+from intentd.plan.templates import Template, TemplateError
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
+from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
+from intentd.shown import View
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
 
@@ -46,7 +49,10 @@ class Planner:
     async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
         key = offering.id, intent, context
-        template = self._templates.get(template_name(offering, intent))
+        try:
+            template = self._templates.get(template_name(offering, intent))
+        except TemplateError as fault:
+            raise TurnError(str(fault)) from None
         kept = self._kept.get(key)
         if kept is None or kept.template is not template or not holds(kept.seen):
             kept = await self._built(offering, template, context)
@@ -79,8 +85,14 @@ class Planner:
             look.note(str(look.workspace.root / OPT_OUT_FILE))
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
-            self._check(offering, look)
-            result = build(offering.failure, template, workspace=offering.workspace, context=context, read=look.read)
+            if offering.view is None:
+                self._check(offering, look)
+                result = build(
+                    offering.failure, template, workspace=offering.workspace, context=context, read=look.read
+                )
+            else:
+                fit = _fit(offering.view, look)
+                result = seen_whole(build_view(fit, template, context=context), offering.view, fit)
         except TurnError as fault:
             result = fault
         return _Kept(template, result, look.seen)
@@ -101,5 +113,20 @@ class Planner:
         raise Outdated("what failed is no longer in its file")
 
 
+def _fit(view: View, look: Look) -> View:
+    """The view as it may stand in a prompt (I3). Raises `TurnError` for a file that may not be shown."""
+    text = look.shown(view.path, view.text)
+    if text is None:
+        raise TurnError(f"{view.path} may not be shown to the model")
+    if view.diagnostics:
+        (one,) = view.diagnostics
+        view = evolve(view, diagnostics=(evolve(one, message=scrub(one.message).text),))
+    return evolve(view, text=text)
+
+
 def template_name(offering: Offering, intent: Intent) -> str:
-    return "fix" if intent == "fix" else offering.failure.trigger
+    if offering.failure.trigger == "selection":
+        return f"selection_{intent}"
+    if intent == "fix":
+        return "fix_in_place" if offering.view else "fix"
+    return offering.failure.trigger

@@ -30,8 +30,18 @@ class TemplateShelf:
         """Where the user's are or could be, of those that were asked for."""
         return frozenset(str(self._directory / f"{name}.toml") for name in self._kept)
 
+    def names(self, beginning: str) -> tuple[str, ...]:
+        """Of all templates whose names begin so, the built-in ones and the user's."""
+        built_in = (one.name for one in files("intentd").joinpath("templates").iterdir())
+        theirs = (one.name for one in self._directory.glob(f"{beginning}*.toml"))
+        names = {name.removesuffix(".toml") for name in (*built_in, *theirs) if name.endswith(".toml")}
+        return tuple(sorted(name for name in names if name.startswith(beginning)))
+
     def get(self, name: str) -> Template:
-        """The template and nothing else: a bad file is a problem, not an error."""
+        """The template and nothing else: a bad file is a problem, not an error, if there is a built-in one instead.
+
+        Raises `TemplateError` where there is none.
+        """
         theirs = self._directory / f"{name}.toml"
         signed = signature(str(theirs))
         if name not in self._kept or self._kept[name][0] != signed:
@@ -46,7 +56,10 @@ class TemplateShelf:
             except TemplateError as fault:
                 self._problems[name] = f"{fault}; the built-in template is used"
                 log.warning("%s", self._problems[name])
-        return parse(f"{name}.toml", files("intentd").joinpath("templates", f"{name}.toml").read_text("utf-8"))
+        built_in = files("intentd").joinpath("templates", f"{name}.toml")
+        if not built_in.is_file():
+            raise TemplateError(f"{name}.toml:1: there is no such template")
+        return parse(f"{name}.toml", built_in.read_text("utf-8"))
 
 
 def _text(file: Path) -> str:

@@ -10,8 +10,9 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
+from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide
@@ -44,7 +45,7 @@ _FAULTS = (WireError, DaemonUnreachable, EndpointError)
 class Speculator:
     """Keeps the likeliest offers warm, one guess at a time, and asks."""
 
-    def __init__(self, endpoint: str, planner: Planner, offers: OfferBook) -> None:
+    def __init__(self, endpoint: str, planner: Planner, offers: OfferBook, desks: Desks | None = None) -> None:
         self.endpoint = endpoint
         self.figures: Counter[str] = Counter()
         self.ledger = Ledger()
@@ -53,6 +54,7 @@ class Speculator:
         self._pressure: str | None = None
         self._planner = planner
         self._offers = offers
+        self._desks = desks or Desks()
         self.watch = FileWatch(self.poke)
         self._changed = asyncio.Event()
         self._connected = asyncio.Event()
@@ -166,7 +168,9 @@ class Speculator:
     # --- guessing ---------------------------------------------------------------------------------------------
 
     def _likeliest(self) -> tuple[Offering, ...]:
-        return self._offers.all()[:MAX_PREPARED]
+        """What an editor shows comes first: it changes with what the person does."""
+        shown = self._desks.offers()[:MAX_PREPARED]
+        return (*shown, *self._offers.all()[: MAX_PREPARED - len(shown) // 2])
 
     def _situation(self, wanted: tuple[Candidate, ...]) -> Situation:
         return Situation(
@@ -190,7 +194,7 @@ class Speculator:
             turn = await self._plan(offering)
             if turn is None:
                 continue
-            account = OTHERS if plans else offering.failure.trigger
+            account = OTHERS if self._is_behind(offering, plans) else offering.failure.trigger
             plans[offering.id] = Candidate(turn.key, account)
             self._plans = {**self._plans, **plans}
             decision = decide(self._situation(tuple(plans.values())))
@@ -200,6 +204,13 @@ class Speculator:
         self._plans = plans
         self.watch.want(self._planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
+
+    @staticmethod
+    def _is_behind(offering: Offering, plans: Mapping[str, Candidate]) -> bool:
+        """Whether a likelier one of its kind is prepared already."""
+        if offering.view is None:
+            return any(not id.startswith(SHOWN) for id in plans)
+        return any(id.startswith(SHOWN) and one.trigger == offering.failure.trigger for id, one in plans.items())
 
     async def _plan(self, offering: Offering) -> PlannedTurn | None:
         try:
@@ -282,6 +293,8 @@ class Speculator:
         self._answering += 1
         self.figures["answers"] += 1
         try:
+            if turn.focus is not None:
+                yield turn.focus
             async with self._send(client, offering, turn, speculative=False) as stream:
                 async for reply in stream:
                     if isinstance(reply, Done):

@@ -7,12 +7,12 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import define, field
 
-from intentd.plan.privacy import scrub
+from intentd.plan.privacy import scrub, scrub_long
 from intentd.workspace import Signature, Workspace, signature
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -35,12 +35,18 @@ class Texts:
         return Look(Workspace(Path(root)), self)
 
     def fit(self, data: bytes) -> str:
-        key = hashlib.sha256(data).digest()
+        return self._once(hashlib.sha256(data).digest(), lambda: scrub(data.decode(errors="replace")).text)
+
+    def fit_long(self, text: str) -> str:
+        key = hashlib.sha256(b"long " + text.encode(errors="surrogatepass")).digest()
+        return self._once(key, lambda: scrub_long(text).text)
+
+    def _once(self, key: bytes, work: Callable[[], str]) -> str:
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        text = scrub(data.decode(errors="replace")).text
+        text = work()
         with self._lock:
             self._held += len(text) - len(self._kept.pop(key, ""))
             self._kept[key] = text
@@ -66,6 +72,14 @@ class Look:
                 self.note(str(file))
         data = _read(place) if place else None
         return None if data is None or b"\0" in data else self.texts.fit(data)
+
+    def shown(self, path: str, text: str) -> str | None:
+        """A text that an editor shows of a file, which need not be there yet; None for a refused one."""
+        place = self.workspace.place_of(path)
+        for name in (Path(path), place or Path(path)):
+            for _, file, _ in self.workspace.ignore_files(name):
+                self.note(str(file))
+        return None if place is None or "\0" in text else self.texts.fit_long(text)
 
     def is_settled(self, path: str) -> bool:
         """Whether a file was read whole: written neither just before, when half of it may be there, nor meanwhile."""

@@ -57,11 +57,22 @@ class Workspace:
             root, real = self.root.resolve(), Path(path).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             return None
-        if not real.is_relative_to(root) or not real.is_file():
+        return real if real.is_file() and self._allows(root, path, real) else None
+
+    def place_of(self, path: str) -> Path | None:
+        """As `place`, also of a file that is not there yet."""
+        try:
+            root, real = self.root.resolve(), Path(path).resolve()
+        except (OSError, ValueError, RuntimeError):
             return None
+        return real if self._allows(root, path, real) else None
+
+    def _allows(self, root: Path, path: str, real: Path) -> bool:
+        if not real.is_relative_to(root):
+            return False
         given = Path(os.path.normpath(path))
         names = {real} | ({given} if given.is_relative_to(root) else {root / given.name})
-        return None if any(self._refuses(root, name) for name in names) else real
+        return not any(self._refuses(root, name) for name in names)
 
     def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
         """(whether our own, file, folder from the top) of every ignore file that can speak of `path`."""

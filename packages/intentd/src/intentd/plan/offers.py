@@ -7,20 +7,21 @@ one that could not run, and else the order of the output.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
 
 from attrs import frozen
 
 from intentd.plan.commands import Command
 from intentd.plan.events import CommandEnded
 from intentd.plan.triggers import Failure
+from intentd.shown import View
 
 MAX_WORKSPACES = 32
 MAX_OFFERS = 40
 """In one workspace."""
 
-Intent = Literal["explain", "fix"]
-INTENTS: tuple[Intent, ...] = get_args(Intent)
+Intent = str
+"""`explain` or `fix`; of a selection the name of an action."""
+INTENTS: tuple[Intent, ...] = ("explain", "fix")
 
 
 @frozen(kw_only=True)
@@ -32,6 +33,8 @@ class Offering:
     failure: Failure
     workspace: str
     command: Command
+    view: View | None = None
+    """What an editor shows of it, where it was seen there."""
 
 
 class OfferBook:

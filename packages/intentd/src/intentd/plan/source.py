@@ -35,6 +35,25 @@ def part_around(lines: Sequence[str], line: int, limit: int) -> str:
     return cut("\n".join([*head, *lines[first : min(first + _WINDOW, end)]]).rstrip(), limit)
 
 
+def block_at(lines: Sequence[str], index: int, limit: int) -> tuple[int, int]:
+    """(first, behind the last) line of the innermost block around the line `index` (from 0).
+
+    Of a block that has more than `limit` characters, the lines around that begin at a multiple of so many lines.
+    """
+    if not 0 <= index < len(lines):
+        return 0, 0
+    start, end = _block(lines, index)
+    while end > start + 1 and not lines[end - 1].strip():
+        end -= 1
+    if len("\n".join(lines[start:end])) <= limit:
+        return start, end
+    start += (index - start) // _WINDOW * _WINDOW
+    end = min(start + _WINDOW, end)
+    while end > index + 1 and len("\n".join(lines[start:end])) > limit:
+        end -= 1
+    return start, end
+
+
 def cut(text: str, limit: int) -> str:
     """The first lines of `text` that fit."""
     if len(text) <= limit:

@@ -11,7 +11,7 @@ from intentd.plan.events import CommandEnded
 from intentd.plan.plain import plain_lines
 from intentd.plan.tools import Finding, Reader
 
-Trigger = Literal["test_failed", "diagnostic", "crash"]
+Trigger = Literal["test_failed", "diagnostic", "crash", "selection"]
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 """In the order in which the failures of one command are offered."""
 TEST_RUNNERS = frozenset({"pytest", "unittest", "jest", "vitest", "junit"})

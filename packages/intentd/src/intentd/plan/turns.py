@@ -13,6 +13,7 @@ from attrs import field, frozen
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
+from intentd.shown import Focus
 from modelwire.messages import ChatMessage, DecodeConfig, Prompt
 
 Read = Callable[[str], str | None]
@@ -27,7 +28,7 @@ MAX_FILES = 12
 _NAMES_CHARACTERS = 600
 """For the names of the failure and the workspace, which a template may use more than once."""
 _LEAST_CHARACTERS = 300
-_NOTHING = "(not available)"
+NOTHING = "(not available)"
 
 
 class TurnError(Exception):
@@ -40,11 +41,15 @@ class Outdated(TurnError):
 
 @frozen(kw_only=True)
 class PlannedTurn:
-    """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts."""
+    """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts.
+
+    `focus`: the part of an editor's document that it asks about.
+    """
 
     prefix: Prompt
     suffix: Prompt
     decode: DecodeConfig
+    focus: Focus | None = None
     key: str = field(init=False)
 
     @key.default
@@ -60,15 +65,15 @@ class PlannedTurn:
 
 def build(failure: Failure, template: Template, *, workspace: str, context: int, read: Read) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room."""
-    room = _room(template, context)
+    room = room_of(template, context)
     files = _Files(workspace, read)
     user = template.fill_user(
         test=cut(failure.name, 200) or failure.name[:200],
         tool=failure.tool,
         message=failure.message[:400],
-        source=_source(failure, files, room * 3 // 10) or _NOTHING,
-        code=_code(failure, files, room * 3 // 10) or _NOTHING,
-        traceback=_traceback(failure, room * 4 // 10 - 40) or _NOTHING,
+        source=_source(failure, files, room * 3 // 10) or NOTHING,
+        code=_code(failure, files, room * 3 // 10) or NOTHING,
+        traceback=_traceback(failure, room * 4 // 10 - 40) or NOTHING,
     )
     system = template.fill_system(workspace=posixpath.basename(workspace) or "/")
     return PlannedTurn(
@@ -94,7 +99,7 @@ def is_in(anchor: str, lines: Sequence[str]) -> bool:
     return any(anchor in line for line in lines)
 
 
-def _room(template: Template, context: int) -> int:
+def room_of(template: Template, context: int) -> int:
     """Characters for all contents together."""
     tokens = context - template.decode.max_tokens - CHAT_TOKENS
     room = min(template.characters, tokens * CHARACTERS_PER_TOKEN - template.words - _NAMES_CHARACTERS)

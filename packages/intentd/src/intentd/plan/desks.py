@@ -1,0 +1,73 @@
+"""Owns what lies before people in their editors: the views of the documents used last, and what is asked next of them.
+
+Each editor has a desk. It guesses nothing and reads no files.
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+from attrs import evolve
+
+from intentd.plan.commands import Command
+from intentd.plan.offers import Offering
+from intentd.plan.view_turns import failure_of
+from intentd.plan.views import likeliest, only
+from intentd.shown import View
+
+MAX_VIEWS = 2
+"""So many documents of each editor are guessed for."""
+MAX_DIAGNOSTICS = 2
+"""So many of each document."""
+SHOWN = "shown-"
+"""How the id of an offer begins that an editor shows."""
+EDITOR = Command((), "/")
+
+
+class Desks:
+    """The views of all editors, the one used last at the end."""
+
+    def __init__(self) -> None:
+        self._views: dict[tuple[str, str], View] = {}
+
+    def show(self, editor: str, view: View) -> None:
+        self._views.pop((editor, view.path), None)
+        self._views[editor, view.path] = view
+        mine = [key for key in self._views if key[0] == editor]
+        for key in mine[:-MAX_VIEWS]:
+            del self._views[key]
+
+    def close(self, editor: str, path: str) -> bool:
+        """Whether it was there."""
+        return self._views.pop((editor, path), None) is not None
+
+    def leave(self, editor: str) -> bool:
+        """The editor has gone. Whether it had shown something."""
+        mine = [key for key in self._views if key[0] == editor]
+        for key in mine:
+            del self._views[key]
+        return bool(mine)
+
+    def offers(self) -> tuple[Offering, ...]:
+        """What is likely to be asked, the likeliest first."""
+        return tuple(offer for view in reversed(self._views.values()) for offer in _offers(view))
+
+    def check(self) -> None:
+        """No editor has more than its share."""
+        editors = [editor for editor, _ in self._views]
+        assert all(editors.count(editor) <= MAX_VIEWS for editor in editors)
+
+
+def offering(view: View) -> Offering:
+    """Of a view that shows one thing to ask about. The same view has the same id, whenever it is shown."""
+    digest = hashlib.sha256(repr(evolve(view, cursor=0, version=0)).encode(errors="replace")).hexdigest()[:8]
+    return Offering(
+        id=f"{SHOWN}{digest}", number=0, failure=failure_of(view), workspace=view.workspace, command=EDITOR, view=view
+    )
+
+
+def _offers(view: View) -> Iterator[Offering]:
+    if view.selection:
+        yield offering(only(view, None, view.selection))
+    for index, diagnostic in enumerate(likeliest(view)):
+        if index < MAX_DIAGNOSTICS:
+            yield offering(only(view, diagnostic))

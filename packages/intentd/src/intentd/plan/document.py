@@ -1,0 +1,132 @@
+"""Owns the text of an open document: its lines, edits by range, positions in every encoding. It knows no protocol.
+
+Lines end as editors end them: with CR LF, LF or CR, and nothing else. The last line has no ending; it can be empty.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from attrs import define, field, frozen
+
+Encoding = Literal["utf-8", "utf-16", "utf-32"]
+
+_ENDING = re.compile(r"\r\n|\n|\r")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
+
+
+@frozen(order=True)
+class Place:
+    """A line and a column, both from 0; the column counts code units of the document's encoding."""
+
+    line: int
+    column: int
+
+
+@frozen
+class Change:
+    """Which lines an edit replaced: `first` to `last` by those up to `last` + `grown`."""
+
+    first: int
+    last: int
+    grown: int
+
+    def moved(self, line: int) -> int:
+        """Where a line of before stands now."""
+        return line + self.grown if line > self.last else min(line, max(self.first, self.last + self.grown))
+
+
+@define(eq=False)
+class Document:
+    """`version` is the editor's. Edits cost as much as the lines that they touch."""
+
+    version: int
+    encoding: Encoding
+    _lines: list[str] = field(factory=lambda: [""])
+
+    @classmethod
+    def of(cls, text: str, version: int = 0, encoding: Encoding = "utf-16") -> "Document":
+        return cls(version, encoding, _split(text))
+
+    @property
+    def text(self) -> str:
+        return "".join(self._lines)
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def line(self, number: int) -> str:
+        """A line without its ending; empty beyond the end."""
+        return _ENDING.sub("", self._lines[number]) if 0 <= number < len(self._lines) else ""
+
+    def lines(self, first: int, last: int) -> list[str]:
+        """The lines from `first` up to `last`, without their endings."""
+        return [_ENDING.sub("", line) for line in self._lines[max(first, 0) : max(last, 0)]]
+
+    @property
+    def ending(self) -> str:
+        """How its lines end: as the first one does."""
+        found = _ENDING.search(self._lines[0])
+        return found[0] if found else "\n"
+
+    # --- positions --------------------------------------------------------------------------------------------
+
+    def index(self, place: Place) -> tuple[int, int]:
+        """(line, character) of a place. What lies behind the end of a line or of the text counts as that end."""
+        if place.line >= len(self._lines):
+            return len(self._lines) - 1, len(self._lines[-1])
+        line = max(place.line, 0)
+        return line, _character(self.line(line), max(place.column, 0), self.encoding)
+
+    def place(self, line: int, character: int) -> Place:
+        """Where a character of a line is, for the editor."""
+        return Place(line, _units(self.line(line)[:character], self.encoding))
+
+    @property
+    def end(self) -> Place:
+        return self.place(len(self._lines) - 1, len(self._lines[-1]))
+
+    # --- edits ------------------------------------------------------------------------------------------------
+
+    def replace(self, start: Place, end: Place, text: str) -> Change:
+        """Puts `text` in place of what is between `start` and `end`."""
+        (first, before), (last, after) = sorted((self.index(start), self.index(end)))
+        again = first - (first > 0 and before == 0 and self._lines[first - 1].endswith("\r"))
+        kept = "".join(self._lines[again:first]) + self._lines[first][:before]
+        lines = _split(kept + text + self._lines[last][after:])
+        if last + 1 < len(self._lines):
+            lines.pop()  # what ends in a line ending has an empty rest, which is the next line
+        self._lines[again : last + 1] = lines
+        return Change(first, last, len(lines) - (last + 1 - again))
+
+    def become(self, text: str) -> Change:
+        """The whole text is another one."""
+        before, self._lines = len(self._lines), _split(text)
+        return Change(0, before, len(self._lines) - before)
+
+
+def _split(text: str) -> list[str]:
+    lines = _LINE.findall(text)
+    return [*lines, ""] if not lines or lines[-1][-1] in "\r\n" else lines
+
+
+def _character(line: str, units: int, encoding: Encoding) -> int:
+    if encoding == "utf-32" or line.isascii():
+        return min(units, len(line))
+    for index, width in enumerate(_widths(line, encoding)):
+        if units <= 0:
+            return index
+        units -= width
+    return len(line)
+
+
+def _units(text: str, encoding: Encoding) -> int:
+    return len(text) if encoding == "utf-32" or text.isascii() else sum(_widths(text, encoding))
+
+
+def _widths(text: str, encoding: Encoding) -> Iterable[int]:
+    if encoding == "utf-16":
+        return (2 if ord(char) > 0xFFFF else 1 for char in text)
+    return (len(char.encode(errors="surrogatepass")) for char in text)

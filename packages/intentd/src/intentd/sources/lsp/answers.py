@@ -1,0 +1,105 @@
+"""Owns the answers that stream to an editor: from a question to its end, one at a time. It chooses no questions."""
+
+import asyncio
+import itertools
+import time
+from typing import Any, Protocol
+
+from attrs import define, field
+
+from intentd.messages import Ask
+from intentd.plan.visible import Visible
+from intentd.shown import Focus
+from intentd.sources.lsp.link import FAULTS, Link
+from modelwire.client import OperationStream
+from modelwire.messages import Done, Outcome, Reason, Tokens
+
+
+class Listener(Protocol):
+    """Who shows answers as they come."""
+
+    def begin(self, answer: str, title: str) -> None: ...
+
+    def text(self, answer: str, text: str) -> None: ...
+
+    def end(self, answer: str, reason: str) -> None: ...
+
+
+@define(eq=False)
+class Answer:
+    """`focus` is what the daemon said that it is about."""
+
+    id: str
+    text: str = ""
+    outcome: Outcome = Outcome.NONE
+    reason: str = Reason.CANCELLED
+    first_token_ms: float = 0.0
+    focus: Focus | None = None
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "answer": self.id,
+            "text": self.text,
+            "outcome": str(self.outcome),
+            "reason": str(self.reason),
+            "first_token_ms": round(self.first_token_ms, 3),
+        }
+
+
+@define(eq=False)
+class Answers:
+    """A question stops the answer before it: nobody reads two at once."""
+
+    link: Link
+    _numbers: "itertools.count[int]" = field(factory=lambda: itertools.count(1))
+    _open: dict[str, OperationStream] = field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def run(self, question: Ask, title: str, listener: Listener) -> Answer:
+        """Until it has ended, in whatever way. Raises `WireError`, `DaemonUnreachable`."""
+        began = time.perf_counter()
+        answer = Answer(f"answer-{next(self._numbers)}")
+        await self.stop()
+        listener.begin(answer.id, title)
+        try:
+            async with await self.link.start(question) as stream:
+                self._open[answer.id] = stream
+                await self._read(stream, answer, began, listener)
+        finally:
+            self._open.pop(answer.id, None)
+            listener.end(answer.id, str(answer.reason))
+        return answer
+
+    async def _read(self, stream: OperationStream, answer: Answer, began: float, listener: Listener) -> None:
+        visible = Visible()
+        async for reply in stream:
+            match reply:
+                case Focus():
+                    answer.focus = reply
+                case Tokens():
+                    answer.first_token_ms = answer.first_token_ms or 1000 * (time.perf_counter() - began)
+                    self._say(answer, visible.feed(reply.text), listener)
+                case Done():
+                    self._say(answer, visible.end(), listener)
+                    answer.reason, answer.outcome = str(reply.reason), reply.usage.outcome
+
+    @staticmethod
+    def _say(answer: Answer, text: str, listener: Listener) -> None:
+        if text:
+            answer.text += text
+            listener.text(answer.id, text)
+
+    async def stop(self, answer: str | None = None) -> bool:
+        """Ends an answer, or all of them; they keep what they have said. Whether there was one."""
+        wanted = [stream for id, stream in self._open.items() if answer in (None, id)]
+        found = await asyncio.gather(*(_cancel(stream) for stream in wanted))
+        return any(found)
+
+
+async def _cancel(stream: OperationStream) -> bool:
+    try:
+        return await stream.cancel()
+    except FAULTS:
+        return False

@@ -1,0 +1,127 @@
+"""Owns the open buffers of an editor: the text, what is said of it, cursor and selection. It tells nobody."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve, field
+from lsprotocol import types
+from pygls.uris import to_fs_path
+
+from intentd.plan.document import Change, Document, Encoding, Place
+from intentd.plan.windows import view_of
+from intentd.shown import Diagnostic, View
+from intentd.workspace import root_of
+
+MAX_DIAGNOSTICS = 200
+MAX_MESSAGE = 2000
+
+
+@define(eq=False)
+class Buffer:
+    """`selection` is the first line and the one behind the last; `settled` counts what may change a view."""
+
+    uri: str
+    path: str
+    workspace: str
+    document: Document
+    diagnostics: tuple[Diagnostic, ...] = ()
+    cursor: int = 0
+    selection: tuple[int, ...] = ()
+
+    def view(self, about: int | None = None) -> View:
+        """What it shows around a line."""
+        return view_of(
+            self.document,
+            workspace=self.workspace,
+            path=self.path,
+            cursor=self.cursor,
+            about=about,
+            diagnostics=self.diagnostics,
+            selection=self.selection,
+        )
+
+    def place(self, position: types.Position) -> Place:
+        return Place(position.line, position.character)
+
+    def lines_of(self, span: types.Range) -> tuple[int, int]:
+        """(first, behind the last) line that a range touches; a range that ends before a line's first character leaves
+        that line out."""
+        first, last = self.document.index(self.place(span.start)), self.document.index(self.place(span.end))
+        return first[0], max(last[0] + (last[1] > 0), first[0] + 1)
+
+    def moved(self, change: Change) -> None:
+        """What is said of lines stays with them until it is said anew."""
+        self.diagnostics = tuple(
+            evolve(one, line=change.moved(one.line), last=change.moved(one.last)) for one in self.diagnostics
+        )
+        self.selection = ()
+
+
+@define(eq=False)
+class Buffers:
+    """By their uris. Those without a path of their own (`untitled:`) are not kept: no rule could speak of them."""
+
+    encoding: Encoding = "utf-16"
+    folders: tuple[str, ...] = ()
+    _open: dict[str, Buffer] = field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._open.values())
+
+    def get(self, uri: str) -> Buffer | None:
+        return self._open.get(uri)
+
+    def open(self, uri: str, text: str, version: int) -> Buffer | None:
+        path = to_fs_path(uri) if uri.startswith("file:") else None
+        if path is None:
+            return None
+        document = Document.of(text, version, self.encoding)
+        buffer = self._open[uri] = Buffer(uri, path, self._workspace(path), document)
+        return buffer
+
+    def close(self, uri: str) -> Buffer | None:
+        return self._open.pop(uri, None)
+
+    def edit(self, uri: str, version: int, changes: Iterable[Any], moved: Callable[[Buffer, Change], None]) -> None:
+        """Applies LSP's content changes in their order; `moved` is told of each."""
+        buffer = self._open.get(uri)
+        if buffer is None:
+            return
+        for change in changes:
+            span = getattr(change, "range", None)
+            if span is None:
+                done = buffer.document.become(change.text)
+            else:
+                done = buffer.document.replace(buffer.place(span.start), buffer.place(span.end), change.text)
+            buffer.moved(done)
+            moved(buffer, done)
+        buffer.document.version = version
+
+    def _workspace(self, path: str) -> str:
+        """As the terminal sees it; where nothing marks a root, the editor's folder around the file."""
+        folder = str(Path(path).parent)
+        root = root_of(folder)
+        if root != str(Path(folder).resolve()):
+            return root
+        around = [one for one in self.folders if Path(path).is_relative_to(one)]
+        return str(Path(max(around, key=len)).resolve()) if around else root
+
+
+def diagnostics_of(said: Iterable[types.Diagnostic]) -> tuple[Diagnostic, ...]:
+    """As the plan knows them; a bounded number of bounded length."""
+    made = (
+        Diagnostic(
+            line=one.range.start.line,
+            last=max(one.range.end.line - (one.range.end.character == 0), one.range.start.line),
+            message=str(one.message)[:MAX_MESSAGE],
+            severity=int(one.severity or types.DiagnosticSeverity.Error),
+            source=(one.source or "")[:100],
+            code=str(one.code if one.code is not None else "")[:100],
+        )
+        for one in said
+    )
+    return tuple(one for one, _ in zip(made, range(MAX_DIAGNOSTICS), strict=False))

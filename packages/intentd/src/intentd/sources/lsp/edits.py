@@ -1,0 +1,58 @@
+"""Owns the edit of a fix: only for the text that was asked about, only as long as it is that text. It asks nobody."""
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+from lsprotocol import types
+
+from intentd.plan.mending import Mending, mend
+from intentd.shown import View
+from intentd.sources.lsp.answers import Answer
+from intentd.sources.lsp.buffers import Buffer
+
+if TYPE_CHECKING:
+    from intentd.sources.lsp.server import IntentServer
+
+MOVED_ON = "the file has changed since the fix was asked for: ask again"
+NO_CODE = "the answer holds no code that could replace what was asked about"
+NOT_WHOLE = "the model does not see this part as it is, so nothing is changed"
+
+
+@frozen
+class Fix:
+    """What was asked about: a view of a buffer at its `version`."""
+
+    buffer: Buffer
+    view: View
+    version: int
+
+    def edit(self, answer: Answer, current: Buffer | None) -> tuple[types.WorkspaceEdit | None, str]:
+        """The edit, or why there is none."""
+        if current is not self.buffer or current.document.version != self.version:
+            return None, MOVED_ON
+        if answer.focus is None or not answer.focus.whole:
+            return None, NOT_WHOLE
+        now = current.document.lines(answer.focus.first, answer.focus.last)
+        mending = mend(answer.text, answer.focus.first, now)
+        return (None, NO_CODE) if mending is None else (self._as_edit(mending), "")
+
+    def _as_edit(self, mending: Mending) -> types.WorkspaceEdit:
+        document = self.buffer.document
+        text = "".join(line + document.ending for line in mending.lines)
+        start, end = document.place(mending.first, 0), document.place(mending.last, 0)
+        if mending.last >= document.count:  # the last line has no ending: it must not get one
+            end = document.end
+            text = text.removesuffix(document.ending)
+            if mending.first >= document.count:
+                start, text = end, document.ending + text
+        span = types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
+        identifier = types.OptionalVersionedTextDocumentIdentifier(uri=self.buffer.uri, version=self.version)
+        change = types.TextDocumentEdit(text_document=identifier, edits=[types.TextEdit(range=span, new_text=text)])
+        return types.WorkspaceEdit(document_changes=[change])
+
+
+def apply(server: "IntentServer", edit: types.WorkspaceEdit) -> None:
+    """Brings it to an editor that takes edits."""
+    workspace = server.client_capabilities.workspace
+    if workspace is not None and workspace.apply_edit:
+        server.workspace_apply_edit(types.ApplyWorkspaceEditParams(edit=edit, label="intentd: fix"))

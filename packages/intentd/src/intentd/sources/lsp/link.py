@@ -1,0 +1,136 @@
+"""Owns the language server's connection to the daemon: finds it, starts it, finds it again."""
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from intentd.messages import INTENTD, EditorOpened
+from modelwire.client import Connection, OperationStream
+from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+
+log = logging.getLogger(__name__)
+
+FAULTS = (WireError, DaemonUnreachable, EndpointError)
+CONNECT_S = 3.0
+FIRST_RETRY_S, LAST_RETRY_S = 0.1, 2.0
+READY_S = 10.0
+"""So long a question waits for a daemon that is being started."""
+START_EVERY_S = 10.0
+IDLE_S = 300
+"""A daemon that an editor has started ends so long after the last editor has left."""
+
+
+class Starter:
+    """Starts the daemon where none answers; not more often than makes sense."""
+
+    def __init__(self, endpoint: str, argv: tuple[str, ...] | None = None) -> None:
+        serve = (sys.executable, "-m", "intentd", "serve", "--socket", endpoint, "--idle", str(IDLE_S))
+        self._argv = argv or serve
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._last = float("-inf")
+
+    def __call__(self) -> None:
+        """It outlives this editor, since others may use it; who loses the race for the socket ends by itself."""
+        self._children = [child for child in self._children if child.poll() is None]
+        if time.monotonic() - self._last < START_EVERY_S or self._children:
+            return
+        self._last = time.monotonic()
+        log.info("starting intentd")
+        quiet = subprocess.DEVNULL
+        self._children.append(
+            subprocess.Popen(self._argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        )
+
+
+class Link:
+    """Use it from one event loop. `met` is called whenever a daemon has been found; `start` where there is none."""
+
+    def __init__(self, endpoint: str, *, start: Callable[[], None] | None, met: Callable[[], None]) -> None:
+        self.endpoint = endpoint
+        self._start = start
+        self._met = met
+        self._door: Connection | None = None
+        self._there = asyncio.Event()
+        self._news: dict[str, object] = {}
+        self._waiting = asyncio.Event()
+
+    @property
+    def connected(self) -> bool:
+        return self._door is not None
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        delay = FIRST_RETRY_S
+        while True:
+            try:
+                async with Connection(self.endpoint, INTENTD, name="lsp", timeout=CONNECT_S) as door:
+                    delay = FIRST_RETRY_S
+                    await self._keep(door)
+            except FAULTS as fault:
+                log.debug("intentd: %s", fault)
+                if self._start and isinstance(fault, DaemonUnreachable):
+                    self._start()
+            finally:
+                self._door = None
+                self._there.clear()
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LAST_RETRY_S)
+
+    async def _keep(self, door: Connection) -> None:
+        """As long as the daemon lives: this editor's operation ends with it."""
+        async with door.start(EditorOpened(name="lsp", starts_modeld=self._start is not None)) as life:
+            await anext(life)
+            self._door = door
+            self._there.set()
+            self._met()
+            telling = asyncio.create_task(self._tell(door))
+            try:
+                async for _ in life:
+                    pass
+            finally:
+                telling.cancel()
+                await asyncio.gather(telling, return_exceptions=True)
+
+    async def _tell(self, door: Connection) -> None:
+        while True:
+            await self._waiting.wait()
+            self._waiting.clear()
+            news, self._news = self._news, {}
+            for message in news.values():
+                with contextlib.suppress(*FAULTS):
+                    await door.ask(message)
+
+    # --- for the server ---------------------------------------------------------------------------------------
+
+    def tell(self, key: str, message: object) -> None:
+        """Says it when there is a daemon; what is newer under the same key replaces it."""
+        if self._door is not None:
+            self._news[key] = message
+            self._waiting.set()
+
+    async def start(self, message: object) -> OperationStream:
+        """Raises `WireError`, `DaemonUnreachable`."""
+        return (await self._reach()).start(message)
+
+    async def ask(self, message: object) -> Any:
+        """Raises `WireError`, `DaemonUnreachable`."""
+        return await (await self._reach()).ask(message)
+
+    def start_now(self, message: object) -> OperationStream | None:
+        """None where no daemon is known of."""
+        return self._door.start(message) if self._door is not None else None
+
+    async def _reach(self) -> Connection:
+        if self._door is None and self._start:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READY_S):
+                    await self._there.wait()
+        if self._door is None:
+            words = f"no intentd answers at {self.endpoint}: start it with 'intentd serve'"
+            raise WireError(ErrorCode.NOT_READY, words, retry=True)
+        return self._door

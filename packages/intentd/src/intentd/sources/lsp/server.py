@@ -1,0 +1,306 @@
+"""Owns the language server of one editor: makes news and questions of what it says, and shows it the answers."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+from lsprotocol import types
+from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from intentd.config import Config
+from intentd.messages import Ask, Closed, Shown
+from intentd.plan.document import Change, Encoding
+from intentd.plan.rhythm import Rhythm
+from intentd.plan.views import likeliest, only
+from intentd.shelf import TemplateShelf
+from intentd.shown import Diagnostic, View
+from intentd.sources.lsp import notes
+from intentd.sources.lsp.actions import ACTION, EXPLAIN, FIX, KINDS, STOP, code_actions
+from intentd.sources.lsp.answers import Answer, Answers
+from intentd.sources.lsp.buffers import Buffer, Buffers, diagnostics_of
+from intentd.sources.lsp.edits import Fix, apply
+from intentd.sources.lsp.link import FAULTS, Link, Starter
+from intentd.sources.lsp.listeners import Silent, Stream, WorkDone
+from intentd.sources.lsp.protocol import IntentProtocol, Refused, converter
+from intentd.workspace import root_of
+
+if TYPE_CHECKING:
+    from pygls.io_ import AsyncReader
+
+log = logging.getLogger(__name__)
+
+_ENCODINGS: Mapping[types.PositionEncodingKind, Encoding] = {
+    types.PositionEncodingKind.Utf8: "utf-8",
+    types.PositionEncodingKind.Utf16: "utf-16",
+    types.PositionEncodingKind.Utf32: "utf-32",
+}
+
+
+class IntentServer(LanguageServer):
+    """`autostart`: the daemon is started where none answers."""
+
+    def __init__(self, config: Config, *, autostart: bool) -> None:
+        super().__init__(
+            "intentd", version("intentd"), protocol_cls=IntentProtocol, converter_factory=converter, max_workers=2
+        )
+        self.buffers = Buffers()
+        self.rhythm = Rhythm()
+        self.shelf = TemplateShelf(config.templates)
+        self.link = Link(config.socket, start=Starter(config.socket) if autostart else None, met=self._met)
+        self.answers = Answers(self.link)
+        self.streams = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._here = ""
+        _register(self)
+
+    # --- its life ---------------------------------------------------------------------------------------------
+
+    def initialize(self, params: types.InitializeParams) -> None:
+        options = params.initialization_options
+        self.streams = isinstance(options, dict) and options.get("answers") is True
+        self.buffers.encoding = _ENCODINGS[types.PositionEncodingKind(self.workspace.position_encoding)]
+        roots = [folder.uri for folder in params.workspace_folders or ()] or [params.root_uri or ""]
+        self._folders(added=roots, removed=())
+
+    def initialized(self) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(self.link.run()))
+
+    async def talk(self, reader: "AsyncReader") -> None:
+        """Until the editor says `exit` or is gone."""
+        try:
+            await run_async(threading.Event(), reader, self.protocol, log, self.report_server_error)
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def change_folders(self, params: types.DidChangeWorkspaceFoldersParams) -> None:
+        event = params.event
+        self._folders(added=[one.uri for one in event.added], removed=[one.uri for one in event.removed])
+
+    def _folders(self, *, added: Sequence[str], removed: Sequence[str]) -> None:
+        paths = [path for uri in added if uri.startswith("file:") and (path := to_fs_path(uri))]
+        gone = {to_fs_path(uri) for uri in removed}
+        self.buffers.folders = tuple(one for one in (*self.buffers.folders, *paths) if one not in gone)
+
+    # --- documents --------------------------------------------------------------------------------------------
+
+    def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        item = params.text_document
+        self.buffers.open(item.uri, item.text, item.version)
+
+    def edited(self, params: types.DidChangeTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        self.rhythm.press(time.monotonic())
+        self.buffers.edit(uri, params.text_document.version, params.content_changes, self._moved)
+        self._news(uri)
+
+    def closed(self, uri: str) -> None:
+        buffer = self.buffers.close(uri)
+        if timer := self._timers.pop(uri, None):
+            timer.cancel()
+        if buffer is not None:
+            self.link.tell(uri, Closed(path=buffer.path))
+
+    def _moved(self, buffer: Buffer, change: Change) -> None:
+        buffer.cursor = max(0, min(change.last + change.grown, buffer.document.count - 1))
+
+    # --- what lies before the person --------------------------------------------------------------------------
+
+    def noted(self, note: Any, kind: str) -> None:
+        """One of our own notifications."""
+        said = notes.read(note)
+        buffer = self.buffers.get(said.uri) if said else None
+        if said is None or buffer is None:
+            return
+        self._here = said.uri
+        if kind == notes.DIAGNOSTICS:
+            buffer.diagnostics = diagnostics_of(said.diagnostics)
+        elif kind == notes.CURSOR and said.position is not None:
+            buffer.cursor, buffer.selection = said.position.line, ()
+        elif kind == notes.SELECTION and said.range is not None:
+            empty = said.range.start == said.range.end
+            buffer.selection = () if empty else buffer.lines_of(said.range)
+        self._news(said.uri)
+
+    def _news(self, uri: str) -> None:
+        """The daemon is told once the person rests."""
+        if timer := self._timers.pop(uri, None):
+            timer.cancel()
+        if uri in {buffer.uri for buffer in self.buffers}:
+            loop = asyncio.get_running_loop()
+            self._timers[uri] = loop.call_later(self.rhythm.rest_s, self._show, uri)
+
+    def _show(self, uri: str) -> None:
+        self._timers.pop(uri, None)
+        buffer = self.buffers.get(uri)
+        if buffer is not None:
+            self.link.tell(uri, Shown(view=buffer.view()))
+
+    def _met(self) -> None:
+        """A daemon that has just come knows nothing; the buffer used last is told last."""
+        for buffer in sorted(self.buffers, key=lambda one: one.uri == self._here):
+            if buffer.diagnostics or buffer.selection:
+                self.link.tell(buffer.uri, Shown(view=buffer.view()))
+
+    # --- what is asked ----------------------------------------------------------------------------------------
+
+    def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """The editor may know diagnostics that nobody has forwarded: those count as forwarded from here on."""
+        buffer = self.buffers.get(params.text_document.uri)
+        if buffer is None:
+            return []
+        said = list(params.context.diagnostics)
+        if said and not buffer.diagnostics:
+            buffer.diagnostics, buffer.cursor = diagnostics_of(said), params.range.start.line
+            self._news(buffer.uri)
+        first, last = buffer.lines_of(params.range)
+        known = [one for one in buffer.diagnostics if one.line < last and first <= one.last]
+        return code_actions(params, said or [_as_lsp(one, buffer) for one in known], self.shelf)
+
+    async def execute(self, params: types.ExecuteCommandParams) -> Any:
+        """A command. Raises `Refused` with words for the person."""
+        arguments = params.arguments or []
+        asked = _plain(arguments[0]) if arguments else {}
+        if params.command == STOP:
+            return await self.answers.stop(asked.get("answer"))
+        if params.command not in (EXPLAIN, FIX, ACTION):
+            raise Refused(f"there is no command {params.command!r}")
+        try:
+            return await self._answer(params.command, asked, params.work_done_token)
+        except FAULTS as fault:
+            raise Refused(str(fault)) from None
+
+    async def _answer(self, command: str, asked: dict[str, Any], token: Any) -> dict[str, Any]:
+        question, title, buffer = self._question(command, asked)
+        listener = self._listener(token, buffer.uri if buffer else None)
+        seen = buffer.document.version if buffer else 0
+        answer = await self.answers.run(question, title, listener)
+        told = answer.told()
+        if command == FIX and buffer is not None and question.view is not None:
+            told |= {"version": seen, "edit": self._fixed(answer, question.view, buffer, seen)}
+        return told
+
+    def _fixed(self, answer: Answer, view: View, buffer: Buffer, seen: int) -> Any:
+        """The edit of a fix, which is also brought to the editor; None where there is none."""
+        current = self.buffers.get(buffer.uri)
+        fix = Fix(buffer=buffer, view=view, version=seen)
+        edit, words = fix.edit(answer, current)
+        if edit is None:
+            self.window_show_message(types.ShowMessageParams(type=types.MessageType.Warning, message=words))
+            return None
+        apply(self, edit)
+        return edit
+
+    def _question(self, command: str, asked: dict[str, Any]) -> tuple[Ask, str, Buffer | None]:
+        buffer = self.buffers.get(str(asked.get("uri", "")))
+        if command == ACTION:
+            return self._about_selection(asked, buffer)
+        intent = "fix" if command == FIX else "explain"
+        diagnostic = self._diagnostic(asked, buffer) if buffer else None
+        if buffer is not None and diagnostic is not None:
+            view = only(buffer.view(about=diagnostic.line), diagnostic)
+            title = f"{intent} {diagnostic.message.splitlines()[0][:80] if diagnostic.message else ''}".strip()
+            return Ask(cwd=buffer.workspace, intent=intent, view=view), title, buffer
+        offer = asked.get("offer")
+        name = None if offer is None else str(offer)
+        return Ask(cwd=self._workspace(buffer), intent=intent, offer=name), intent, None
+
+    def _about_selection(self, asked: dict[str, Any], buffer: Buffer | None) -> tuple[Ask, str, Buffer | None]:
+        span = notes.range_of(asked.get("range"))
+        if buffer is None or span is None:
+            raise Refused("an action needs the 'uri' of an open document and a 'range'")
+        name = str(asked.get("name", "explain"))
+        first, last = buffer.lines_of(span)
+        view = only(buffer.view(about=first), None, (first, last))
+        return Ask(cwd=buffer.workspace, intent=name, view=view), f"{name} the selection", buffer
+
+    def _diagnostic(self, asked: dict[str, Any], buffer: Buffer) -> Diagnostic | None:
+        """The one that was named, else the likeliest at the position."""
+        if (named := notes.diagnostic(asked.get("diagnostic"))) is not None:
+            return diagnostics_of([named])[0]
+        position = notes.position(asked.get("position"))
+        line = position.line if position else buffer.cursor
+        view = evolve(buffer.view(about=line), cursor=line)
+        return next(likeliest(view), None)
+
+    def _workspace(self, buffer: Buffer | None) -> str:
+        here = buffer or self.buffers.get(self._here)
+        if here is not None:
+            return here.workspace
+        folders = self.buffers.folders
+        if not folders:
+            raise Refused("no workspace is open: open a file of it")
+        return root_of(folders[0])
+
+    def _listener(self, token: Any, uri: str | None) -> Any:
+        if self.streams:
+            return Stream(self.protocol, uri)
+        task = asyncio.current_task()
+        assert task is not None
+        return Silent() if token is None else WorkDone(self.work_done_progress, token, task)
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """A quiet server: its faults are for the log."""
+        log.error("%s: %s", getattr(source, "__name__", source), type(error).__name__)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """An argument of a command as it came over the wire."""
+    if isinstance(value, dict):
+        return value
+    return {name: getattr(value, name) for name in getattr(value, "_fields", ())}
+
+
+def _as_lsp(one: Diagnostic, buffer: Buffer) -> types.Diagnostic:
+    line = buffer.document.line(one.line)
+    start = buffer.document.place(one.line, len(line) - len(line.lstrip()))
+    end = buffer.document.place(one.line, len(line))
+    return types.Diagnostic(
+        range=types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column)),
+        message=one.message,
+        severity=types.DiagnosticSeverity(one.severity) if 1 <= one.severity <= 4 else None,
+        source=one.source or None,
+        code=one.code or None,
+    )
+
+
+def _register(server: IntentServer) -> None:
+    """What the server can, by LSP's names."""
+    server.feature(types.INITIALIZE)(lambda params: server.initialize(params))
+    server.feature(types.INITIALIZED)(lambda _: server.initialized())
+    server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda params: server.change_folders(params))
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=list(KINDS)))(
+        lambda params: server.actions(params)
+    )
+    for kind in (notes.DIAGNOSTICS, notes.CURSOR, notes.SELECTION):
+        server.feature(kind)(_noted(server, kind))
+    for command in (EXPLAIN, FIX, ACTION, STOP):
+        server.command(command)(lambda: None)
+
+
+def _noted(server: IntentServer, kind: str) -> Callable[[Any], None]:
+    return lambda params: server.noted(params, kind)
+
+
+def serve(config: Config, *, autostart: bool) -> int:
+    """Runs the language server on standard input and output until the editor ends it."""
+    logging.basicConfig(format="intentd lsp: %(levelname)s %(name)s: %(message)s", level=config.log_level.upper())
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it logs whole messages, and those hold texts
+    server = IntentServer(config, autostart=autostart)
+    server.protocol.set_writer(StdoutWriter(sys.stdout.buffer))
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        asyncio.run(server.talk(StdinAsyncReader(sys.stdin.buffer, server.thread_pool)))
+    return 0
