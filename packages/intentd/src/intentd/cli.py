@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -61,9 +62,7 @@ def _pipe(options: argparse.Namespace) -> int:
 
 
 def _show_plugin() -> int:
-    from intentd.editors import NVIM
-
-    print(NVIM)
+    print(Path(__file__).parent / "editors/nvim")
     return 0
 
 

@@ -2,7 +2,6 @@
 local api, util, M, waiting, shown = vim.api, vim.lsp.util, {}, false, nil
 local function client_of(buf) return vim.lsp.get_clients({ name = 'intentd', bufnr = buf })[1] end
 local function here(client) return util.make_position_params(0, client.offset_encoding).position end
-
 local function tell(client, buf, method, said)
   said.textDocument = { uri = vim.uri_from_bufnr(buf), version = util.buf_versions[buf] }
   client:notify(method, said)
@@ -72,9 +71,11 @@ local function open(answer, title)
 end
 
 function M.answer(_, said)
-  if said.kind == 'begin' then open(said.answer, ' ' .. (said.title or 'intentd') .. ' ') end
-  if said.kind ~= 'text' or not is_open() or said.answer ~= shown.answer then return end
+  if said.kind == 'begin' then return open(said.answer, ' ' .. (said.title or 'intentd') .. ' ') end
+  if not is_open() or said.answer ~= shown.answer then return end
+  if said.kind == 'end' then return shown.text or api.nvim_win_close(shown.win, true) end
   local follows = api.nvim_win_get_cursor(shown.win)[1] == api.nvim_buf_line_count(shown.buf)
+  shown.text = true
   api.nvim_buf_set_text(shown.buf, -1, -1, -1, -1, vim.split(said.text, '\r?\n'))
   if follows then api.nvim_win_set_cursor(shown.win, { api.nvim_buf_line_count(shown.buf), 0 }) end
 end
@@ -91,8 +92,8 @@ local function execute(command, argument)
   local client = client_of(buf) or client_of()
   if not client then return vim.notify('intentd: no language server runs for this file', vim.log.levels.WARN) end
   if argument == 'here' then argument = { uri = vim.uri_from_bufnr(buf), position = here(client) } end
-  local params = { command = command, arguments = { argument or vim.empty_dict() } }
-  client:request('workspace/executeCommand', params, ended, buf)
+  local said = { argument or vim.empty_dict() }
+  client:request('workspace/executeCommand', { command = command, arguments = said }, ended, buf)
 end
 
 -- The offer with a number; else what is wrong in this file; with `!`, or where nothing is, what failed last.
