@@ -27,7 +27,7 @@ def test_a_run_says_begun_then_chunks_then_tokens_then_its_end(bench: MakeBench)
 
 def test_a_guess_that_is_asked_for_gives_its_first_token_without_a_forward_pass(bench: MakeBench) -> None:
     here = bench()
-    guess = here.run(LONG, guess=True, session="anything", decode=TEN)
+    guess = here.run(LONG, guess=True, session="anything")
     assert (guess.ended.reason, guess.ids, guess.ended.usage.outcome) == (Reason.PREFILLED, [], Outcome.NONE)
     real = here.run(LONG, decode=TEN)
     usage = real.ended.usage
@@ -36,6 +36,25 @@ def test_a_guess_that_is_asked_for_gives_its_first_token_without_a_forward_pass(
     assert usage.forward_passes == usage.prefilled == 0
     assert real.ids == bench().run(LONG, decode=TEN).ids
     assert here.tapes() == [("real", "ann/one", real.ended.length)]
+
+
+def test_a_guess_that_goes_ahead_says_what_would_be_said(bench: MakeBench) -> None:
+    """S10: a buffer that was filled ahead is the answer, byte for byte."""
+    here = bench()
+    ahead = here.run(LONG, guess=True, session="anything", decode=TEN)
+    assert (ahead.ended.reason, ahead.ended.usage.outcome) == (Reason.LENGTH, Outcome.NONE)
+    assert ahead.ids == bench().run(LONG, decode=TEN).ids
+    real = here.run(LONG, decode=TEN)
+    assert real.ids == ahead.ids
+    assert real.ended.usage.guessed >= len(real.prompt_ids) - 1
+
+
+def test_s7_a_guess_that_goes_ahead_evicts_no_real_tape(bench: MakeBench) -> None:
+    here = bench(cells=48)
+    here.run("a" * 20, decode=TEN)
+    ahead = here.run("b" * 18, guess=True, decode=TEN)
+    assert ahead.ended.reason in (Reason.CONTEXT, Reason.LENGTH)
+    assert [kind for kind, _, _ in here.tapes()].count("real") == 1
 
 
 def test_s6_a_guess_that_is_partly_right_saves_its_right_part(bench: MakeBench) -> None:

@@ -136,20 +136,28 @@ class SlotMachine(RuleBasedStateMachine):
         client=st.sampled_from(CLIENTS),
         session=st.sampled_from(SESSIONS),
         suffix=st.sampled_from(("", "a", "bthé", "ababab")),
+        config=st.sampled_from((None, None, 1)).flatmap(lambda some: CONFIGS if some else st.none()),
         stop_after=STOPS,
         fault=FAULTS,
         closed=CLOSED,
     )
     def guess(self, prompt: tuple[int, ...], **how: Any) -> None:
-        """S5, S7, S12: real tapes stay as they are, and what a stopped guess has finished stays."""
+        """S5, S7, S10, S12: real tapes stay as they are, and what a stopped guess has finished stays.
+
+        A guess that goes ahead says what a real request would, as far as it comes.
+        """
         before = self._real_tapes(how["closed"])
-        request = self._request(prompt, guess=True, config=DecodeConfig(), **how)
+        request = self._request(prompt, guess=True, **how)
         messages = self._served(request, **how)
         assert self._real_tapes(()) == before
-        end = messages[-1]
-        if isinstance(end, Ended):
-            assert end.reason in (Reason.PREFILLED, Reason.PREEMPTED, Reason.CONTEXT)
-            assert not _said(messages)[1]
+        text, ids = _said(messages)
+        if request.decode is not None:
+            right_text, right_ids = _said(self._alone(evolve(request, guess=False)))
+            assert right_text.startswith(text)
+            assert right_ids[: len(ids)] == ids
+        elif isinstance(messages[-1], Ended):
+            assert messages[-1].reason in (Reason.PREFILLED, Reason.PREEMPTED, Reason.CONTEXT)
+            assert not ids
 
     @invariant()
     def the_slot_knows_what_is_resident(self) -> None:

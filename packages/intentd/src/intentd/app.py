@@ -16,6 +16,7 @@ from intentd.plan.tools import catalogue
 from intentd.planner import Planner, template_name
 from intentd.shelf import TemplateShelf
 from intentd.sources.host import HostWatch, lack
+from intentd.sources.modeld import ModeldKeeper
 from intentd.speculator import Speculator
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class App:
         self.desks = Desks()
         self.speculator = Speculator(config.modeld, self.planner, self.offers, self.desks)
         self.speculator.paused = not config.guess
+        self.keeper = ModeldKeeper(config.modeld)
         self.door = Door(
             config.socket,
             self.offers,
@@ -40,6 +42,7 @@ class App:
             self._title_of,
             self._problems,
             self.desks,
+            self.keeper.want,
         )
         self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []
@@ -49,8 +52,9 @@ class App:
         await self.door.open()
         for problem in self._catalogue.problems:
             log.warning("%s", problem)
-        pieces = (self.door.serve(), self.speculator.run(), self.speculator.watch.run(), self.host.run())
-        self._tasks = [asyncio.create_task(piece) for piece in pieces]
+        watch = self.speculator.watch
+        services = (self.door.serve, self.speculator.run, watch.run, self.host.run, self.keeper.run)
+        self._tasks = [asyncio.create_task(service()) for service in services]
 
     async def stop(self) -> None:
         await self.door.close()
@@ -70,7 +74,8 @@ class App:
         return template.fill_title(test=offering.failure.name[:200], tool=offering.failure.tool)
 
     def _problems(self) -> tuple[str, ...]:
-        return (*self._catalogue.problems, *self.templates.problems)
+        kept = (self.keeper.problem,) if self.keeper.problem and not self.speculator.reachable else ()
+        return (*kept, *self._catalogue.problems, *self.templates.problems)
 
 
 def serve(config: Config, *, idle_s: float | None = None) -> int:

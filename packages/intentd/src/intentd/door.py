@@ -6,12 +6,13 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from importlib.metadata import version
 from pathlib import Path
 
 from attrs import define, evolve, field
 
+from intentd.completer import Completer
 from intentd.editors import Editors
 from intentd.intake import Intake
 from intentd.messages import (
@@ -20,6 +21,8 @@ from intentd.messages import (
     Closed,
     CommandFinished,
     CommandStarted,
+    Complete,
+    CompletionUsed,
     DaemonStatus,
     EditorOpened,
     GetOffers,
@@ -91,10 +94,12 @@ class Door:
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
     _editors: Editors = field(init=False)
+    _completer: Completer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
         self._editors = Editors(self.desks, self._send, self.speculator.poke, self.starts_modeld)
+        self._completer = Completer(self.speculator, self.speculator.planner)
 
     async def open(self) -> None:
         """Raises `EndpointError`."""
@@ -142,7 +147,12 @@ class Door:
                 self._taking.add(task := self._chore(self._command_finished(client, op, message)))
                 task.add_done_callback(self._taking.discard)
             case Ask():
-                self._ask(client, op, message)
+                self._begin(client, op, self._asked(message))
+            case Complete():
+                self._begin(client, op, self._completer.complete(message))
+            case CompletionUsed():
+                self._completer.used(message)
+                self._send(client, op, Acknowledged(found=True))
             case EditorOpened():
                 self._editors.opened(client, op, message)
             case Shown():
@@ -208,12 +218,19 @@ class Door:
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
-    def _ask(self, client: str, op: str, message: Ask) -> None:
+    def _begin(self, client: str, op: str, replies: AsyncGenerator[object, None]) -> None:
         if (client, op) in self._answers:
             self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
             return
-        task = asyncio.get_running_loop().create_task(self._answer(client, op, message))
+        task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))
         self._answers[client, op] = task
+
+    async def _asked(self, message: Ask) -> AsyncGenerator[object, None]:
+        await self._taken_in()
+        about, intent = self._asked_for(message)
+        async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
+            async for reply in replies:
+                yield reply
 
     def _asked_for(self, message: Ask | GetPrompt) -> tuple[Offering, Intent]:
         """Raises `WireError`."""
@@ -248,11 +265,9 @@ class Door:
             words = "the view shows nothing to ask about: no diagnostic and no selection"
         raise WireError(ErrorCode.BAD_REQUEST, words)
 
-    async def _answer(self, client: str, op: str, message: Ask) -> None:
+    async def _answer(self, client: str, op: str, said: AsyncGenerator[object, None]) -> None:
         try:
-            await self._taken_in()
-            about, intent = self._asked_for(message)
-            async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
+            async with contextlib.aclosing(said) as replies:
                 async for reply in replies:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:

@@ -85,6 +85,36 @@ class Closed:
 
 
 @frozen(kw_only=True)
+class Complete:
+    """An operation: what may follow at a place of the view, its `line` and a `character` of that.
+
+    `ahead`: nobody has asked for it yet. It ends with `expired` if it has not started after `deadline_ms`.
+    """
+
+    view: View
+    line: int
+    character: int
+    ahead: bool = False
+    deadline_ms: int | None = None
+
+
+@frozen(kw_only=True)
+class CompletionUsed:
+    """What became of a completion: `outcome` is `hit` (all of it was there when it was asked for), `partial` (it was
+    being made) or `miss`; empty where it was never asked for. Answered by `acknowledged`.
+
+    `ahead`: it was made ahead, at the cost of `prefilled` tokens and `seconds`. `accepted` and `rejected` are counts.
+    """
+
+    outcome: str = ""
+    ahead: bool = False
+    accepted: int = 0
+    rejected: int = 0
+    prefilled: int = 0
+    seconds: float = 0.0
+
+
+@frozen(kw_only=True)
 class GetOffers:
     """What can be asked in the workspace around `cwd`."""
 
@@ -142,9 +172,9 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`. Of each trigger: `asks`,
-    `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it is
-    switched off). `others` are the offers behind the first. `problems` are lines about unusable files of the user's.
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`. Of each trigger:
+    `asks`, `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it
+    is switched off). `others` are the offers behind the first. `problems` are lines about unusable files of the user's.
     """
 
     state: str
@@ -167,6 +197,8 @@ KINDS: Mapping[str, type] = {
     "shown": Shown,
     "closed": Closed,
     "focus": Focus,
+    "complete": Complete,
+    "completion_used": CompletionUsed,
     "get_offers": GetOffers,
     "offers": Offers,
     "get_prompt": GetPrompt,
@@ -195,6 +227,8 @@ INTENTD = Protocol(
             EditorOpened,
             Shown,
             Closed,
+            Complete,
+            CompletionUsed,
             GetOffers,
             GetPrompt,
             Pause,

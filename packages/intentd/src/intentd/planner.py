@@ -5,11 +5,14 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from attrs import evolve, frozen
 
+from intentd.messages import Complete
+from intentd.plan.inline import Completion, build_inline
 from intentd.plan.offers import Intent, Offering
 from intentd.plan.privacy import scrub
 from intentd.plan.templates import Template, TemplateError
@@ -19,6 +22,8 @@ from intentd.shelf import TemplateShelf
 from intentd.shown import View
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
+
+Built = TypeVar("Built")
 
 MAX_KEPT = 64
 MAX_ANCHORS = 512
@@ -64,6 +69,17 @@ class Planner:
             raise kept.result
         return kept.result
 
+    async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
+        """The turn at a place. Raises `TurnError`."""
+        return await self._work(lambda: self._complete(message, gap, context))
+
+    def _complete(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
+        look = self._texts.look(message.view.workspace)
+        if look.workspace.opted_out():
+            raise TurnError(f"{message.view.workspace} has opted out")
+        fit = _fit(message.view, look)
+        return build_inline(message.view, fit, message.line, message.character, gap=gap, context=context)
+
     def files_of(self, offerings: Iterable[Offering]) -> frozenset[str]:
         """The files that the offers' turns depend on, as far as they were built."""
         ids = {offering.id for offering in offerings}
@@ -71,10 +87,13 @@ class Planner:
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
     async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
+        return await self._work(lambda: self._build(offering, template, context))
+
+    async def _work(self, work: Callable[[], Built]) -> Built:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(BUILD_S):
-                return await loop.run_in_executor(self._workers, self._build, offering, template, context)
+                return await loop.run_in_executor(self._workers, work)
         except TimeoutError:
             raise TurnError("its files take too long to look through for secrets") from None
 

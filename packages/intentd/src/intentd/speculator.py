@@ -10,7 +10,7 @@ import hashlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 
 from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
@@ -52,7 +52,7 @@ class Speculator:
         self.paused = False
         self.commands_running = 0
         self._pressure: str | None = None
-        self._planner = planner
+        self.planner = planner
         self._offers = offers
         self._desks = desks or Desks()
         self.watch = FileWatch(self.poke)
@@ -60,8 +60,11 @@ class Speculator:
         self._connected = asyncio.Event()
         self._client: Client | None = None
         self._instance = ""
-        self._context = 0
+        self.context = 0
+        self.gap: tuple[str, ...] = ()
+        """The model's tokens around a gap: prefix, suffix, middle."""
         self._answering = 0
+        self._completing = 0
         self._guess: tuple[str, asyncio.Task[None]] | None = None
         self._plans: dict[str, Candidate] = {}
         self._warm = Warmth(self.ledger)
@@ -85,9 +88,11 @@ class Speculator:
     def reason(self) -> str:
         """Why nothing is guessed now; empty where something is about to be."""
         wanted = [self._plans.get(offer.id) or Candidate(offer.id, "") for offer in self._likeliest()]
-        decision = decide(self._situation(tuple(wanted)))
+        decision = decide(self.situation(tuple(wanted)))
         if isinstance(decision, NoGuess):
             return decision.reason
+        if self._completing:
+            return "a completion is being made"
         return self._no_turn if not self._plans else ""
 
     def is_warm(self, offering: Offering) -> bool:
@@ -127,12 +132,13 @@ class Speculator:
         """Learns what a new instance is; nothing that was said to another one counts."""
         description = await client.describe()
         self._instance = client.welcome.instance
-        self._context = description.limits.context
+        self.context = description.limits.context
+        self.gap = description.model.fim_tokens
         self._warm.clear()
         self._failed.clear()
         self._client = client
         self._connected.set()
-        log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self._context)
+        log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self.context)
 
     async def _keep(self, client: Client) -> None:
         changed = True
@@ -172,7 +178,7 @@ class Speculator:
         shown = self._desks.offers()[:MAX_PREPARED]
         return (*shown, *self._offers.all()[: MAX_PREPARED - len(shown) // 2])
 
-    def _situation(self, wanted: tuple[Candidate, ...]) -> Situation:
+    def situation(self, wanted: tuple[Candidate, ...]) -> Situation:
         return Situation(
             paused=self.paused,
             reachable=self.reachable,
@@ -197,12 +203,12 @@ class Speculator:
             account = OTHERS if self._is_behind(offering, plans) else offering.failure.trigger
             plans[offering.id] = Candidate(turn.key, account)
             self._plans = {**self._plans, **plans}
-            decision = decide(self._situation(tuple(plans.values())))
-            if not decided and isinstance(decision, Guess) and client is self._client:
+            decision = decide(self.situation(tuple(plans.values())))
+            if not (decided or self._completing) and isinstance(decision, Guess) and client is self._client:
                 decided = True
                 self._start(client, offering, turn, account)
         self._plans = plans
-        self.watch.want(self._planner.files_of(self._likeliest()))
+        self.watch.want(self.planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
 
     @staticmethod
@@ -214,7 +220,7 @@ class Speculator:
 
     async def _plan(self, offering: Offering) -> PlannedTurn | None:
         try:
-            return await self._planner.turn(offering, "explain", self._context)
+            return await self.planner.turn(offering, "explain", self.context)
         except Outdated as fault:
             log.info("offer %s is withdrawn: its test or file is gone", offering.id)
             self._no_turn = str(fault)
@@ -285,9 +291,9 @@ class Speculator:
 
         It never waits for the guess: modeld adopts that or stops it. Raises `WireError`, `DaemonUnreachable`.
         """
-        client = await self._reach()
+        client = await self.reach()
         try:
-            turn = await self._planner.turn(offering, intent, self._context)
+            turn = await self.planner.turn(offering, intent, self.context)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
         self._answering += 1
@@ -314,14 +320,24 @@ class Speculator:
             self._warm.asked(turn.key, "fix" if intent == "fix" else offering.failure.trigger, outcome)
         log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
 
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """A completion is made: no guess may end it."""
+        self._completing += 1
+        try:
+            yield
+        finally:
+            self._completing -= 1
+            self.poke()
+
     async def turn(self, offering: Offering, intent: Intent) -> PlannedTurn:
         """What would be asked now. Raises `WireError`."""
         try:
-            return await self._planner.turn(offering, intent, self._context or UNKNOWN_CONTEXT)
+            return await self.planner.turn(offering, intent, self.context or UNKNOWN_CONTEXT)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
 
-    async def _reach(self) -> Client:
+    async def reach(self) -> Client:
         if self._client is None:
             probe(self.endpoint, "modeld")  # says at once that nobody is there, and how to start it
             self.poke()

@@ -141,7 +141,7 @@ class Flight:
         self.first_token = self.first_token or now
         if self.resident * 4 < len(self.ids):
             self.advanced(len(self.ids) // 4)
-        if self.session:
+        if self.session and not self.is_guess:
             contents = self.session.contents
             answer = None if contents.answer is None else contents.answer + message.text
             self.session.contents = evolve(contents, ids=contents.ids + _as_bytes(message.ids), answer=answer)

@@ -112,6 +112,8 @@ def plan(message: SlotOperation, client: str, session: Session | None) -> Plan:
 
 def _plan(message: SlotOperation, client: str, before: Contents, new: Prompt, *, complete: bool) -> Plan:
     wanted = message.decode if isinstance(message, Turn | Decode) else None
+    if message.speculative and not (isinstance(message, Turn) and message.ahead):
+        wanted = None
     chat = (*before.conversation, *chat_of(new)) if before.chat else chat_of(new)
     goes_on = not new and before.answer is not None
     if goes_on:
@@ -124,7 +126,7 @@ def _plan(message: SlotOperation, client: str, before: Contents, new: Prompt, *,
         base=b"" if whole else before.ids,
         prompt=chat if whole else new,
         complete=bool(whole) and complete,
-        decode=None if message.speculative else wanted,
+        decode=wanted,
     )
     opened = "" if chat and complete else None
     return Plan(run=run, chat=chat, answer=before.answer if goes_on else opened)
@@ -139,6 +141,8 @@ def digest(run: Run) -> bytes:
         name = part.role if isinstance(part, ChatMessage) else f"text {part.special}"
         _add(state, name.encode())
         _add(state, (part.content if isinstance(part, ChatMessage) else part.text).encode())
+    if run.guess and run.decode is not None:
+        _add(state, repr(run.decode).encode())
     return state.digest()
 
 

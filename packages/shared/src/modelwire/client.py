@@ -365,6 +365,7 @@ class Client(Connection):
         suffix: Prompt = (),
         decode: DecodeConfig | None = None,
         speculative: bool = False,
+        ahead: bool = False,
         lane: str | None = None,
         deadline_ms: int | None = None,
     ) -> OperationStream:
@@ -375,6 +376,7 @@ class Client(Connection):
                 suffix=suffix,
                 decode=decode or DecodeConfig(),
                 speculative=speculative,
+                ahead=ahead,
                 lane=lane,
                 deadline_ms=deadline_ms,
             )

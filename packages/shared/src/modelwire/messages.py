@@ -209,12 +209,13 @@ class Decode(Operation):
 class Turn(Operation):
     """`ensure_prefix`, `prefill_suffix` and `decode` as one operation that nothing comes between.
 
-    A guessed turn ends after the prefill.
+    A guessed turn ends after the prefill, unless it is to go `ahead`: then it generates as well, and is still a guess.
     """
 
     prefix: Prompt
     suffix: Prompt = ()
     decode: DecodeConfig = field(factory=DecodeConfig)
+    ahead: bool = False
 
 
 # --- replies to an operation, in this order -------------------------------------------------------------
@@ -376,7 +377,10 @@ class Welcome:
 
 @frozen(kw_only=True)
 class ModelDescription:
-    """The model in the slot. `fingerprint` is a digest of the file; `chat` says whether it has a chat template."""
+    """The model in the slot. `fingerprint` is a digest of the file; `chat` says whether it has a chat template.
+
+    `fim`: it has tokens for filling in the middle; `fim_tokens` are the texts of those for (prefix, suffix, middle).
+    """
 
     name: str
     architecture: str
@@ -387,6 +391,7 @@ class ModelDescription:
     context_trained: int
     chat: bool
     fim: bool
+    fim_tokens: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

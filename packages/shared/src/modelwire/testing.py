@@ -296,7 +296,8 @@ class ScriptedDaemon:
         replies = [Started(queue_ms=0.0, preempted=preempted), Progress(reused=reused, done=total, total=total)]
         if message.speculative:
             self._guessed.add((operation.client, prompt))
-        if message.speculative or isinstance(message, EnsurePrefix | PrefillSuffix):
+        ahead = isinstance(message, Turn) and message.ahead
+        if (message.speculative and not ahead) or isinstance(message, EnsurePrefix | PrefillSuffix):
             return [*replies, Done(reason=Reason.PREFILLED, head=total, usage=usage)]
         tokens = [Tokens(text=text, ids=(index,)) for index, text in enumerate(self.script.tokens)]
         return [*replies, *tokens, Done(reason=Reason.END, head=total + len(tokens), usage=usage)]

@@ -46,13 +46,22 @@ class Editor:
         return types.ApplyWorkspaceEditResult(applied=True)
 
     async def start(
-        self, *, answers: bool = True, encoding: types.PositionEncodingKind | None = None, apply_edit: bool = True
+        self,
+        *,
+        answers: bool = True,
+        encoding: types.PositionEncodingKind | None = None,
+        apply_edit: bool = True,
+        inline: bool = True,
     ) -> types.InitializeResult:
         general = types.GeneralClientCapabilities(position_encodings=[encoding]) if encoding else None
         return await self.client.initialize_session(
             types.InitializeParams(
                 capabilities=types.ClientCapabilities(
-                    general=general, workspace=types.WorkspaceClientCapabilities(apply_edit=apply_edit)
+                    general=general,
+                    workspace=types.WorkspaceClientCapabilities(apply_edit=apply_edit),
+                    text_document=types.TextDocumentClientCapabilities(
+                        inline_completion=types.InlineCompletionClientCapabilities() if inline else None
+                    ),
                 ),
                 workspace_folders=[types.WorkspaceFolder(uri=self.workspace.as_uri(), name="project")],
                 initialization_options={"answers": answers},
@@ -102,8 +111,25 @@ class Editor:
             ],
         )
 
-    def cursor(self, uri: str, line: int, column: int = 0) -> None:
-        self._note("intent/cursor", uri, position={"line": line, "character": column})
+    def cursor(self, uri: str, line: int, column: int = 0, *, insert: bool = False) -> None:
+        self._note("intent/cursor", uri, position={"line": line, "character": column}, insert=insert)
+
+    async def complete(self, uri: str, line: int, column: int) -> str | None:
+        """The text of the only item."""
+        async with asyncio.timeout(PATIENCE_S):
+            found = await self.client.text_document_inline_completion_async(
+                types.InlineCompletionParams(
+                    text_document=types.TextDocumentIdentifier(uri=uri),
+                    position=types.Position(line, column),
+                    context=types.InlineCompletionContext(trigger_kind=types.InlineCompletionTriggerKind.Automatic),
+                )
+            )
+        if found is None:
+            return None
+        (item,) = found.items if isinstance(found, types.InlineCompletionList) else found
+        assert item.range == types.Range(types.Position(line, column), types.Position(line, column))
+        assert isinstance(item.insert_text, str)
+        return item.insert_text
 
     def select(self, uri: str, first: int, last: int) -> None:
         span = {"start": {"line": first, "character": 0}, "end": {"line": last, "character": 0}}
@@ -140,8 +166,10 @@ def editors(house: Any) -> Callable[..., Any]:
         client = make_test_lsp_client()
         editor = Editor(client, workspace or house.workspace)
         connect = _process(client, house.config, words) if real else _here(client, house.config)
-        async with connect, asyncio.timeout(4 * PATIENCE_S):
+        async with connect as server, asyncio.timeout(4 * PATIENCE_S):
             await editor.start(**options)
+            if server is not None:
+                await server.link.found()
             yield editor
             await client.shutdown_async(None)
 
@@ -159,7 +187,7 @@ async def _process(client: LanguageClient, config: Config, words: Sequence[str])
 
 
 @asynccontextmanager
-async def _here(client: LanguageClient, config: Config) -> AsyncIterator[None]:
+async def _here(client: LanguageClient, config: Config) -> AsyncIterator[IntentServer]:
     """The server in this process, over a pair of sockets: it starts at once."""
     ours, theirs = socket.socketpair()
     server = IntentServer(config, autostart=False)
@@ -170,7 +198,7 @@ async def _here(client: LanguageClient, config: Config) -> AsyncIterator[None]:
         talking = talk(reader) if talk else run_async(threading.Event(), reader, side.protocol)
         tasks.append(asyncio.create_task(talking))
     try:
-        yield
+        yield server
     finally:
         for task in tasks:
             task.cancel()

@@ -25,11 +25,15 @@ class Place:
 
 @frozen
 class Change:
-    """Which lines an edit replaced: `first` to `last` by those up to `last` + `grown`."""
+    """Which lines an edit replaced: `first` to `last` by those up to `last` + `grown`.
+
+    `end` is the line and the character behind the new text.
+    """
 
     first: int
     last: int
     grown: int
+    end: tuple[int, int] = (0, 0)
 
     def moved(self, line: int) -> int:
         """Where a line of before stands now."""
@@ -93,13 +97,15 @@ class Document:
     def replace(self, start: Place, end: Place, text: str) -> Change:
         """Puts `text` in place of what is between `start` and `end`."""
         (first, before), (last, after) = sorted((self.index(start), self.index(end)))
+        rest = len(self.line(last)) - after
         again = first - (first > 0 and before == 0 and self._lines[first - 1].endswith("\r"))
         kept = "".join(self._lines[again:first]) + self._lines[first][:before]
         lines = _split(kept + text + self._lines[last][after:])
         if last + 1 < len(self._lines):
             lines.pop()  # what ends in a line ending has an empty rest, which is the next line
         self._lines[again : last + 1] = lines
-        return Change(first, last, len(lines) - (last + 1 - again))
+        grown = len(lines) - (last + 1 - again)
+        return Change(first, last, grown, (last + grown, len(self.line(last + grown)) - rest))
 
     def become(self, text: str) -> Change:
         """The whole text is another one."""

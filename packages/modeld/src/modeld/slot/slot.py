@@ -160,11 +160,11 @@ class Slot:
         )
 
     def _config(self, request: Run) -> DecodeConfig | None:
-        """How to generate; None where nothing is. A guess ends after the prefill."""
+        """How to generate; None where nothing is."""
         if request.decode is None:
             return None
         check_config(request.decode)
-        return request.decode if request.decode.max_tokens and not request.guess else None
+        return request.decode if request.decode.max_tokens else None
 
     def _ids(self, request: Run, config: DecodeConfig | None) -> Ids:
         base = np.frombuffer(request.base, "<i4").astype(np.int32) if len(request.base) % 4 == 0 else None

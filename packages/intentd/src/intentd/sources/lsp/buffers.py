@@ -19,7 +19,7 @@ MAX_MESSAGE = 2000
 
 @define(eq=False)
 class Buffer:
-    """`selection` is the first line and the one behind the last; `settled` counts what may change a view."""
+    """`selection` is the first line and the one behind the last; `inserting`: the person types."""
 
     uri: str
     path: str
@@ -27,6 +27,8 @@ class Buffer:
     document: Document
     diagnostics: tuple[Diagnostic, ...] = ()
     cursor: int = 0
+    character: int = 0
+    inserting: bool = False
     selection: tuple[int, ...] = ()
 
     def view(self, about: int | None = None) -> View:
@@ -40,6 +42,10 @@ class Buffer:
             diagnostics=self.diagnostics,
             selection=self.selection,
         )
+
+    def bare_view(self, about: int) -> View:
+        """The text around a line, and nothing of what is said of it."""
+        return view_of(self.document, workspace=self.workspace, path=self.path, cursor=about)
 
     def place(self, position: types.Position) -> Place:
         return Place(position.line, position.character)

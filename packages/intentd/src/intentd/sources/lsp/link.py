@@ -21,6 +21,7 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.1, 2.0
 READY_S = 10.0
 """So long a question waits for a daemon that is being started."""
 START_EVERY_S = 10.0
+MAX_NEWS = 256
 IDLE_S = 300
 """A daemon that an editor has started ends so long after the last editor has left."""
 
@@ -58,6 +59,7 @@ class Link:
         self._there = asyncio.Event()
         self._news: dict[str, object] = {}
         self._waiting = asyncio.Event()
+        self._said = 0
 
     @property
     def connected(self) -> bool:
@@ -105,13 +107,22 @@ class Link:
                 with contextlib.suppress(*FAULTS):
                     await door.ask(message)
 
+    async def found(self) -> None:
+        """Waits for a daemon."""
+        await self._there.wait()
+
     # --- for the server ---------------------------------------------------------------------------------------
 
     def tell(self, key: str, message: object) -> None:
         """Says it when there is a daemon; what is newer under the same key replaces it."""
-        if self._door is not None:
+        if self._door is not None and (key in self._news or len(self._news) < MAX_NEWS):
             self._news[key] = message
             self._waiting.set()
+
+    def say(self, message: object) -> None:
+        """As `tell`, of what nothing replaces."""
+        self._said += 1
+        self.tell(f"said {self._said}", message)
 
     async def start(self, message: object) -> OperationStream:
         """Raises `WireError`, `DaemonUnreachable`."""
@@ -129,7 +140,7 @@ class Link:
         if self._door is None and self._start:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(READY_S):
-                    await self._there.wait()
+                    await self.found()
         if self._door is None:
             words = f"no intentd answers at {self.endpoint}: start it with 'intentd serve'"
             raise WireError(ErrorCode.NOT_READY, words, retry=True)

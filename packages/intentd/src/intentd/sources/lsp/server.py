@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from intentd.sources.lsp.actions import ACTION, EXPLAIN, FIX, KINDS, STOP, code_
 from intentd.sources.lsp.answers import Answer, Answers
 from intentd.sources.lsp.buffers import Buffer, Buffers, diagnostics_of
 from intentd.sources.lsp.edits import Fix, apply
+from intentd.sources.lsp.inline import Completions
 from intentd.sources.lsp.link import FAULTS, Link, Starter
 from intentd.sources.lsp.listeners import Silent, Stream, WorkDone
 from intentd.sources.lsp.protocol import IntentProtocol, Refused, converter
@@ -57,7 +58,9 @@ class IntentServer(LanguageServer):
         self.shelf = TemplateShelf(config.templates)
         self.link = Link(config.socket, start=Starter(config.socket) if autostart else None, met=self._met)
         self.answers = Answers(self.link)
+        self.completions = Completions(self.link)
         self.streams = False
+        self.completes = False
         self._tasks: list[asyncio.Task[None]] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._here = ""
@@ -68,6 +71,8 @@ class IntentServer(LanguageServer):
     def initialize(self, params: types.InitializeParams) -> None:
         options = params.initialization_options
         self.streams = isinstance(options, dict) and options.get("answers") is True
+        document = params.capabilities.text_document
+        self.completes = document is not None and document.inline_completion is not None
         self.buffers.encoding = _ENCODINGS[types.PositionEncodingKind(self.workspace.position_encoding)]
         roots = [folder.uri for folder in params.workspace_folders or ()] or [params.root_uri or ""]
         self._folders(added=roots, removed=())
@@ -82,6 +87,8 @@ class IntentServer(LanguageServer):
         finally:
             for timer in self._timers.values():
                 timer.cancel()
+            for buffer in self.buffers:
+                self.completions.closed(buffer.uri)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -111,11 +118,14 @@ class IntentServer(LanguageServer):
         buffer = self.buffers.close(uri)
         if timer := self._timers.pop(uri, None):
             timer.cancel()
+        self.completions.closed(uri)
         if buffer is not None:
             self.link.tell(uri, Closed(path=buffer.path))
 
     def _moved(self, buffer: Buffer, change: Change) -> None:
-        buffer.cursor = max(0, min(change.last + change.grown, buffer.document.count - 1))
+        buffer.cursor, buffer.character = change.end
+        buffer.inserting = True
+        self.completions.edited(buffer, change)
 
     # --- what lies before the person --------------------------------------------------------------------------
 
@@ -129,7 +139,8 @@ class IntentServer(LanguageServer):
         if kind == notes.DIAGNOSTICS:
             buffer.diagnostics = diagnostics_of(said.diagnostics)
         elif kind == notes.CURSOR and said.position is not None:
-            buffer.cursor, buffer.selection = said.position.line, ()
+            buffer.cursor, buffer.character = buffer.document.index(buffer.place(said.position))
+            buffer.inserting, buffer.selection = said.insert, ()
         elif kind == notes.SELECTION and said.range is not None:
             empty = said.range.start == said.range.end
             buffer.selection = () if empty else buffer.lines_of(said.range)
@@ -146,8 +157,11 @@ class IntentServer(LanguageServer):
     def _show(self, uri: str) -> None:
         self._timers.pop(uri, None)
         buffer = self.buffers.get(uri)
-        if buffer is not None:
-            self.link.tell(uri, Shown(view=buffer.view()))
+        if buffer is None:
+            return
+        if buffer.inserting and self.completes:
+            self.completions.prepare(buffer, buffer.cursor, buffer.character)
+        self.link.tell(uri, Shown(view=buffer.view()))
 
     def _met(self) -> None:
         """A daemon that has just come knows nothing; the buffer used last is told last."""
@@ -169,6 +183,20 @@ class IntentServer(LanguageServer):
         first, last = buffer.lines_of(params.range)
         known = [one for one in buffer.diagnostics if one.line < last and first <= one.last]
         return code_actions(params, said or [_as_lsp(one, buffer) for one in known], self.shelf)
+
+    async def complete(self, params: types.InlineCompletionParams) -> types.InlineCompletionList | None:
+        """The range is always told: editors differ in what they take for it."""
+        buffer = self.buffers.get(params.text_document.uri)
+        if buffer is None:
+            return None
+        self._here = buffer.uri
+        line, character = buffer.document.index(buffer.place(params.position))
+        text = await self.completions.ask(buffer, line, character)
+        if text is None:
+            return None
+        span = types.Range(params.position, params.position)
+        words = text.replace("\n", buffer.document.ending)
+        return types.InlineCompletionList(items=[types.InlineCompletionItem(insert_text=words, range=span)])
 
     async def execute(self, params: types.ExecuteCommandParams) -> Any:
         """A command. Raises `Refused` with words for the person."""
@@ -285,10 +313,18 @@ def _register(server: IntentServer) -> None:
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=list(KINDS)))(
         lambda params: server.actions(params)
     )
+    server.feature(types.TEXT_DOCUMENT_INLINE_COMPLETION, types.InlineCompletionOptions())(_completing(server))
     for kind in (notes.DIAGNOSTICS, notes.CURSOR, notes.SELECTION):
         server.feature(kind)(_noted(server, kind))
     for command in (EXPLAIN, FIX, ACTION, STOP):
         server.command(command)(lambda: None)
+
+
+def _completing(server: IntentServer) -> Callable[[types.InlineCompletionParams], Awaitable[Any]]:
+    async def complete(params: types.InlineCompletionParams) -> Any:
+        return await server.complete(params)
+
+    return complete
 
 
 def _noted(server: IntentServer, kind: str) -> Callable[[Any], None]:

@@ -155,6 +155,7 @@ def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabular
         context_trained=llama.llama_model_n_ctx_train(model),
         chat=vocabulary.chat_template is not None,
         fim=vocabulary.fill_in_middle,
+        fim_tokens=vocabulary.gap_tokens,
     )
 
 

@@ -61,6 +61,14 @@ class LlamaVocabulary:
         """Whether the model has tokens for a gap between a prefix and a suffix."""
         return bool(llama.llama_vocab_fim_pre(self._vocab) >= 0)
 
+    @property
+    def gap_tokens(self) -> tuple[str, ...]:
+        """The texts of the tokens around a gap: prefix, suffix, middle. Empty where the model has none."""
+        if not self.fill_in_middle:
+            return ()
+        tokens = (llama.llama_vocab_fim_pre, llama.llama_vocab_fim_suf, llama.llama_vocab_fim_mid)
+        return tuple(self.text_of(token) if token >= 0 else "" for token in (find(self._vocab) for find in tokens))
+
     def tokenise(self, text: str) -> Sequence[int]:
         ids = tokenise_plain(
             text, first=self._tokenise, later=self._tokenise_later, special=self._texts, spell=self._spell

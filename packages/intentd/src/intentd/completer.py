@@ -1,0 +1,94 @@
+"""Owns completions at a place: ahead of the question while nothing else is wanted, or asked for. It shows none."""
+
+import hashlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from attrs import define, field
+
+from intentd.messages import Complete, CompletionUsed
+from intentd.plan.inline import Completion, Lead
+from intentd.plan.policy import Candidate, NoGuess, Situation, decide
+from intentd.plan.turns import TurnError
+from intentd.planner import Planner
+from intentd.speculator import Speculator
+from modelwire.client import Client, OperationStream
+from modelwire.errors import ErrorCode, WireError
+from modelwire.messages import Done, Reason, Tokens
+
+log = logging.getLogger(__name__)
+
+INLINE = "inline"
+"""The account of completions."""
+
+
+@define(eq=False)
+class Completer:
+    """A document has one lane: a newer place ends what was made for the older one."""
+
+    speculator: Speculator
+    planner: Planner
+    _tokens: dict[str, tuple[int, float]] = field(factory=dict)
+    _now: Callable[[], float] = time.monotonic
+
+    async def complete(self, message: Complete) -> AsyncGenerator[object, None]:
+        """The replies; closing the iterator ends it. Raises `WireError`, `DaemonUnreachable`."""
+        if message.ahead and (refusal := self._refusal()):
+            raise WireError(ErrorCode.NOT_READY, refusal, retry=True)
+        client = await self.speculator.reach()
+        try:
+            completion = await self.planner.completion(message, self.speculator.gap, self.speculator.context)
+        except TurnError as fault:
+            raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
+        with self.speculator.busy():
+            async with self._send(client, message, completion) as stream:
+                async for reply in self._read(stream, completion.lead, message):
+                    yield reply
+
+    def used(self, message: CompletionUsed) -> None:
+        """What became of completions in an editor."""
+        ledger, figures = self.speculator.ledger, self.speculator.figures
+        figures["completions_accepted"] += message.accepted
+        figures["completions_rejected"] += message.rejected
+        if message.outcome:
+            ledger.asked(INLINE, message.outcome, guessed=message.ahead, now=self._now())
+        elif message.ahead:
+            ledger.dropped(INLINE, message.prefilled, message.seconds, self._now())
+
+    def _refusal(self) -> str | None:
+        """Why nothing is made ahead now."""
+        now: Situation = self.speculator.situation((Candidate(INLINE, INLINE),))
+        decision = decide(now)
+        return decision.reason if isinstance(decision, NoGuess) else None
+
+    def _send(self, client: Client, message: Complete, completion: Completion) -> OperationStream:
+        path = hashlib.sha256(message.view.path.encode(errors="replace")).hexdigest()[:16]
+        turn = completion.turn
+        return client.turn(
+            session=f"inline-{path}",
+            prefix=turn.prefix,
+            suffix=turn.suffix,
+            decode=turn.decode,
+            speculative=message.ahead,
+            ahead=message.ahead,
+            lane=f"inline-{path}",
+            deadline_ms=message.deadline_ms,
+        )
+
+    async def _read(self, stream: OperationStream, lead: str, message: Complete) -> AsyncGenerator[object, None]:
+        taken = Lead(lead)
+        async for reply in stream:
+            if isinstance(reply, Tokens):
+                text = taken.feed(reply.text)
+                if text:
+                    yield Tokens(text=text)
+                if taken.wrong:
+                    yield Done(reason=Reason.END)
+                    return
+            else:
+                if isinstance(reply, Done) and message.ahead:
+                    self.speculator.ledger.guessed(INLINE, reply.usage.prefilled)
+                    if reply.reason is Reason.PREEMPTED:
+                        self.speculator.ledger.preempted(INLINE)
+                yield reply
