@@ -1,164 +1,31 @@
 """What a person does in a real Neovim over the real language server, intentd and modeld: real processes, fake model."""
 
-import asyncio
 import json
-import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from integration.neovim import KINDS, LIMIT_S, Neovim, person_environment, until
-from intentd.messages import INTENTD, DaemonStatus
-from modelwire.client import Connection
-from modelwire.messages import GetStatus
+from integration.desk import ANSWER, BROKEN, FAKE, FIXED, Desk, answered, diagnose, furnished
+from integration.neovim import KINDS, LIMIT_S, Neovim, until
 
-BROKEN = "def add(a, b):\n    return a - b\n"
-FIXED = ["def add(a, b):", "    return a + b"]
-ANSWER = "The sign is wrong.\n\n```python\ndef add(a, b):\n    return a + b\n```\nThat is all."
-FAKE = {"answer": ANSWER, "context": 8192, "cells": 16384}  # its tokens are bytes
-TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
-NO_STARTS = "vim.lsp.config('intentd', { cmd = { 'intentd', 'lsp', '--no-autostart' } })"
-WRONG = "{ lnum = 1, col = 11, end_lnum = 1, end_col = 16, severity = 1, message = 'adds wrongly', source = 'linter' }"
 both = pytest.mark.parametrize("kind", KINDS)
-
-
-class Desk:
-    """A person's machine: two daemons, projects, editors. What was started is stopped in the end."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        runtime = directory / "r"
-        runtime.mkdir(mode=0o700)
-        tools = str(Path(sys.executable).parent)
-        self.environment = {
-            **person_environment(),
-            "PATH": f"{tools}:{os.environ['PATH']}",
-            "GUESSAHEAD_RUNTIME_DIR": str(runtime),
-            "GUESSAHEAD_MAX_LOAD": "1000",  # a crowded machine is a machine to test on
-            "XDG_CONFIG_HOME": str(directory),
-        }
-        self._door = f"ipc://{runtime}/intentd.sock"
-        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self._made = 0
-
-    def serve(self, **fake: object) -> None:
-        """Both daemons, as far as they are not there."""
-        self._serve("modeld", "--backend", "fake", "--fake", json.dumps({**FAKE, **fake}))
-        self._serve("intentd")
-
-    def _serve(self, module: str, *words: str) -> None:
-        command = [sys.executable, "-m", module, "serve", *words]
-        with (self.directory / f"{module}.log").open("wb") as log:
-            daemon = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
-        self._daemons[module] = daemon
-        log_of = self.directory / f"{module}.log"
-        until(lambda: b"serving" in log_of.read_bytes() or daemon.poll() is not None, f"{module} does not serve")
-        assert daemon.poll() is None, log_of.read_text()
-
-    def kill(self) -> None:
-        """Without a word of goodbye."""
-        for daemon in self._daemons.values():
-            os.killpg(daemon.pid, signal.SIGKILL)
-            daemon.wait(LIMIT_S)
-        self._daemons.clear()
-
-    def stop(self) -> None:
-        for daemon in reversed(self._daemons.values()):
-            daemon.terminate()
-        for daemon in self._daemons.values():
-            try:
-                daemon.wait(LIMIT_S)
-            finally:
-                if daemon.poll() is None:
-                    os.killpg(daemon.pid, signal.SIGKILL)
-                    daemon.wait(LIMIT_S)
-
-    def project(self) -> Path:
-        """A fresh one, with a function that is wrong and its test."""
-        self._made += 1
-        project = self.directory / f"p{self._made}"
-        project.mkdir()
-        for name, text in (("pytest.ini", "[pytest]\n"), ("calc.py", BROKEN), ("test_calc.py", TEST)):
-            (project / name).write_text(text)
-        return project
-
-    @contextmanager
-    def editor(self, kind: str, file: Path, lua: str = NO_STARTS) -> Iterator[Neovim]:
-        """With the file open, the language server there and known to intentd. Nothing may have been said in the end."""
-        known = self.figure("editors")
-        self._made += 1
-        home = self.directory / f"e{self._made}"
-        home.mkdir()
-        neovim = Neovim(kind, home, self.environment, lua)
-        try:
-            neovim.command(f"edit {file}")
-            ready = "local c = vim.lsp.get_clients({ bufnr = 0 })[1]; return c ~= nil and c.initialized == true"
-            until(lambda: neovim.lua(ready), "the language server does not start")
-            until(lambda: self.figure("editors") > known, "the language server does not find intentd")
-            yield neovim
-            assert neovim.messages() == ""
-        except BaseException:
-            print(neovim.messages(), neovim.float(), self.status(), sep="\n")
-            raise
-        finally:
-            neovim.close()
-
-    def do(self, *words: str, project: Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["intentd", *words], cwd=project, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S
-        )
-
-    def status(self) -> DaemonStatus:
-        async def ask() -> DaemonStatus:
-            async with Connection(self._door, INTENTD, name="test", timeout=LIMIT_S) as door:
-                status: DaemonStatus = await door.ask(GetStatus())
-                return status
-
-        return asyncio.run(ask())
-
-    def figure(self, name: str) -> int:
-        return int(self.status().figures.get(name, 0))
 
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Desk]:
-    with tempfile.TemporaryDirectory(prefix="nvim-") as name:  # a socket's path must be short
-        desk = Desk(Path(name))
-        try:
-            desk.serve()
-            yield desk
-        finally:
-            desk.stop()
+    with furnished() as desk:
+        desk.serve()
+        yield desk
 
 
 @pytest.fixture
 def own_desk() -> Iterator[Desk]:
     """For a test that changes what the daemons do."""
-    with tempfile.TemporaryDirectory(prefix="nvim-") as name:
-        desk = Desk(Path(name))
-        try:
-            yield desk
-        finally:
-            desk.stop()
-
-
-def diagnose(editor: Neovim) -> None:
-    """As another tool in the editor does."""
-    editor.lua(f"vim.diagnostic.set(vim.api.nvim_create_namespace('linter'), 0, {{ {WRONG} }})")
-
-
-def answered(editor: Neovim, text: str = ANSWER) -> str:
-    """The footer of the float that shows the whole answer."""
-    done = until(lambda: "first token" in (shown := editor.float()).get("footer", "") and shown, "no answer is shown")
-    assert done["text"] == text
-    return str(done["footer"])
+    with furnished() as desk:
+        yield desk
 
 
 @both
@@ -261,3 +128,62 @@ def test_daemons_that_die_are_missed_in_silence_and_found_again(own_desk: Desk, 
             editor.command("messages clear")
             assert time.monotonic() < before + LIMIT_S
         answered(editor)
+
+
+def test_a_completion_is_made_ahead_typed_through_and_accepted_by_word_line_and_whole(desk: Desk) -> None:
+    """I2"""
+    with desk.editor("0.12", desk.project() / "calc.py") as editor:
+        editor.press("Go<CR>def mul(a, b):<CR>return ")
+        offered = until(editor.shown, "nothing is shown")
+        before = "\n".join(editor.lines())
+
+        def taken() -> str:
+            return "\n".join(editor.lines()).removeprefix(before)
+
+        assert offered.count("\n") > 1  # as this fake goes on with this text
+        editor.press(offered[0])
+        until(lambda: editor.shown() == offered[1:], "typing through does not keep the rest")
+        for kind in ("word", "line", "line"):
+            accept(editor, kind)
+            assert offered.startswith(taken())
+            until(lambda: editor.shown() == offered.removeprefix(taken()), "the rest is not shown")
+        editor.press("<Cmd>IntentAccept<CR>")
+        until(lambda: taken() == offered, "the rest is not accepted")
+        until(editor.shown, "nothing is made for what comes next")
+        assert desk.figure("completions_accepted") > 0
+        editor.press("Z")
+        until(lambda: not editor.shown(), "a stale completion is shown")
+        until(lambda: made_ahead(desk, editor), "everything is made only when it is asked for")
+
+
+def accept(editor: Neovim, kind: str) -> None:
+    before = editor.lines()
+    editor.press(f"<Cmd>IntentAccept {kind}<CR>")
+    until(lambda: editor.lines() != before, "nothing is accepted")
+
+
+def made_ahead(desk: Desk, editor: Neovim) -> bool:
+    """Writes another line, and whether any was guessed before the editor asked."""
+    editor.press("<CR>x = ")
+    until(editor.shown, "nothing is shown")
+    row = desk.status().triggers["inline"]
+    return row["hits"] + row["partials"] > 0
+
+
+def test_where_inline_completion_is_unknown_none_is_made(own_desk: Desk) -> None:
+    own_desk.serve()
+    with own_desk.editor("0.11", own_desk.project() / "calc.py") as editor:
+        editor.press("Go<CR>def mul(a, b):<CR>return ")
+        until(lambda: len(editor.lines()) == 5, "the editor is stuck")
+        diagnose(editor)
+        until(lambda: own_desk.figure("guesses_finished") > 0, "nothing is guessed")
+        assert "inline" not in own_desk.status().triggers
+
+
+def test_who_starts_an_editor_alone_finds_the_rest_there(own_desk: Desk) -> None:
+    own_desk.environment |= {"MODELD_BACKEND": "fake", "MODELD_FAKE": json.dumps(FAKE)}
+    with own_desk.editor("0.12", own_desk.project() / "calc.py", lua="") as editor:
+        diagnose(editor)
+        until(lambda: own_desk.figure("guesses_finished"), "nothing is guessed")
+        editor.command("IntentExplain")
+        assert answered(editor).startswith(" hit,")

@@ -1,7 +1,5 @@
 """The plugin in a real Neovim against a language server that the test plays itself: what is said, shown, inserted."""
 
-import json
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,94 +7,10 @@ from typing import Any
 
 import pytest
 
-from integration.neovim import KINDS, LIMIT_S, Neovim, lua_string, person_environment, until
+from integration.neovim import KINDS, Neovim, lua_string, person_environment, until
+from integration.played_server import Server
 
-SERVER = {
-    "positionEncoding": "utf-16",
-    "textDocumentSync": {"openClose": True, "change": 2},
-    "inlineCompletionProvider": {},
-    "executeCommandProvider": {
-        "commands": ["intent.explain", "intent.fix", "intent.action", "intent.stop", "intent.accepted"]
-    },
-}
 TEXT = "héllo = 1\nworld = 2\n"
-
-
-class Server:
-    """The test's end of the language server's connection. It answers nothing that the test does not answer."""
-
-    def __init__(self, address: Path) -> None:
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(address))
-        self._listening.listen(1)
-        self._listening.settimeout(LIMIT_S)
-        self._stream: Any = None
-        self._socket: socket.socket | None = None
-
-    def accept(self) -> dict[str, Any]:
-        """Takes the connection through its handshake. What the editor said of itself."""
-        self._socket, _ = self._listening.accept()
-        self._socket.settimeout(LIMIT_S)
-        self._stream = self._socket.makefile("rb")
-        hello = self.expect("initialize")
-        self.answer(hello, {"capabilities": SERVER})
-        self.expect("initialized")
-        params: dict[str, Any] = hello["params"]
-        return params
-
-    def read(self) -> dict[str, Any]:
-        length = 0
-        while line := self._stream.readline().strip():
-            length = int(line.split()[-1])
-        message: dict[str, Any] = json.loads(self._stream.read(length))
-        return message
-
-    def expect(self, method: str) -> dict[str, Any]:
-        """The next message with this method; those before it are dropped."""
-        while (message := self.read()).get("method") != method:
-            pass
-        return message
-
-    def expect_params(self, method: str) -> Any:
-        return self.expect(method)["params"]
-
-    def expect_command(self, name: str) -> tuple[dict[str, Any], Any]:
-        message = self.expect("workspace/executeCommand")
-        assert message["params"]["command"] == name
-        (argument,) = message["params"]["arguments"]
-        return message, argument
-
-    def send(self, **fields: object) -> None:
-        assert self._socket
-        body = json.dumps({"jsonrpc": "2.0", **fields}).encode()
-        self._socket.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-
-    def answer(self, request: dict[str, Any], result: object) -> None:
-        self.send(id=request["id"], result=result)
-
-    def tell(self, **said: object) -> None:
-        self.send(method="intent/answer", params=said)
-
-    def complete(
-        self, text: str, *, character: int, line: int = 0, start: int | None = None, command: str | None = None
-    ) -> None:
-        """Answers the editor's next request for the given position."""
-        while (request := self.expect("textDocument/inlineCompletion"))["params"]["position"] != {
-            "line": line,
-            "character": character,
-        }:
-            self.answer(request, None)
-        at = {"line": line, "character": character}
-        begin = {"line": line, "character": character if start is None else start}
-        item: dict[str, object] = {"insertText": text, "range": {"start": begin, "end": at}}
-        if command:
-            item["command"] = {"title": "", "command": command, "arguments": [{}]}
-        self.answer(request, {"items": [item]})
-
-    def close(self) -> None:
-        for end in (self._stream, self._socket, self._listening):
-            if end:
-                end.close()
 
 
 @pytest.fixture
@@ -277,13 +191,12 @@ def test_a_completion_is_accepted_whole_by_line_and_by_word(
 
 
 @with_inline_completion
-def test_acceptance_runs_the_items_command_and_is_undone_by_itself(editor: Neovim, server: Server) -> None:
+def test_acceptance_is_undone_by_itself(editor: Neovim, server: Server) -> None:
     editor.press("Gox =")
-    server.complete(" 1", line=2, character=3, command="intent.accepted")
+    server.complete(" 1", line=2, character=3)
     until(editor.shown, "nothing is shown")
     editor.press("<Cmd>IntentAccept<CR>")
-    server.expect_command("intent.accepted")
-    assert editor.lines()[2] == "x = 1"
+    until(lambda: editor.lines()[2] == "x = 1", "nothing is accepted")
     editor.press("<Esc>u")
     until(lambda: editor.lines()[2] == "x =", "not undone by itself")
     editor.command("messages clear")  # the editor has said what it undid
@@ -324,6 +237,15 @@ def test_a_late_answer_is_not_shown_and_no_answer_withdraws_the_old_one(editor: 
     server.tell(answer="a1", kind="begin")
     until(editor.float, "what comes later is not seen")
     assert not editor.shown()
+
+
+@with_inline_completion
+def test_where_nothing_comes_it_is_asked_for_a_little_later(editor: Neovim, server: Server) -> None:
+    editor.press("A + h")
+    for _ in range(2):
+        server.answer(server.expect("textDocument/inlineCompletion"), None)
+    server.complete("hello", character=13, start=12)
+    until(lambda: editor.shown() == "ello", "nothing is shown")
 
 
 @pytest.mark.parametrize("kind", ["0.11"])

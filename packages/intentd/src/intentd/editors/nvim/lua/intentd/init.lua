@@ -21,8 +21,8 @@ local function tell_where()
   local client = client_of(buf)
   if client and mode:match('^[vV\22]') then
     local lines = vim.fn.getregionpos(vim.fn.getpos('v'), vim.fn.getpos('.'), { type = mode })
-    local first, last = lines[1][1], lines[#lines][2]
-    tell(client, buf, 'intent/selection', { range = range(client, buf, first[2] - 1, first[3] - 1, last[2] - 1, last[3]) })
+    local from, to = lines[1][1], lines[#lines][2]
+    tell(client, buf, 'intent/selection', { range = range(client, buf, from[2] - 1, from[3] - 1, to[2] - 1, to[3]) })
   elseif client then
     tell(client, buf, 'intent/cursor', { position = here(client), insert = mode:match('^[iR]') ~= nil })
   end
@@ -39,8 +39,7 @@ function M.diagnosed(event)
   for _, seen in ipairs(vim.diagnostic.get(event.buf)) do
     if seen.namespace ~= vim.lsp.diagnostic.get_namespace(client.id) then
       local said = { severity = seen.severity, message = seen.message, source = seen.source, code = seen.code }
-      local last_row, behind = seen.end_lnum or seen.lnum, seen.end_col or seen.col
-      said.range = range(client, event.buf, seen.lnum, seen.col, last_row, behind)
+      said.range = range(client, event.buf, seen.lnum, seen.col, seen.end_lnum or seen.lnum, seen.end_col or seen.col)
       table.insert(found, said)
     end
   end
