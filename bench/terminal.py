@@ -218,11 +218,11 @@ def run(options: argparse.Namespace) -> Result:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="guessahead-day-"))
         stack.enter_context(modeld(options, model))
         intentd = stack.enter_context(daemon("intentd", [str(BIN / "intentd"), "serve"], logs_of(options)))
-        wait_until(_door_is_open, intentd, "starting intentd")
+        wait_until(door_is_open, intentd, "starting intentd")
         return asyncio.run(measure(options, model.name, Path(folder) / "project"))
 
 
-def _door_is_open() -> bool:
+def door_is_open() -> bool:
     asked = subprocess.run([str(BIN / "intentd"), "status"], capture_output=True, timeout=60, check=False)
     return asked.returncode == 0
 

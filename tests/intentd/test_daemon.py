@@ -256,7 +256,7 @@ async def test_offers_belong_to_their_workspace(house: House) -> None:
         ({"intent": "moon"}, "nobody can 'moon'; there are explain, fix"),
     ],
 )
-async def test_what_cannot_be_answered_is_said(house: House, change: dict[str, str], word: str) -> None:
+async def test_what_cannot_be_answered_is_said(house: House, change: dict[str, Any], word: str) -> None:
     async with house.connect() as door:
         await house.command(door, "plain")
         with pytest.raises(WireError, match=word):

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from importlib.metadata import version
 from pathlib import Path
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from intentd.completer import Completer
 from intentd.editors import Editors
@@ -36,6 +36,7 @@ from intentd.messages import (
 from intentd.plan.desks import Desks, offering
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
+from intentd.plan.views import only
 from intentd.shown import View
 from intentd.speculator import Speculator
 from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
@@ -260,7 +261,7 @@ class Door:
         elif (view.diagnostics and intent not in INTENTS) or not _ACTION.fullmatch(intent):
             words = f"nobody can {intent!r}; there are {', '.join(INTENTS)}, and for a selection its actions"
         elif view.diagnostics or view.selection:
-            return offering(evolve(view, diagnostics=view.diagnostics[:1], version=0)), intent
+            return offering(only(view, next(iter(view.diagnostics), None), view.selection)), intent
         else:
             words = "the view shows nothing to ask about: no diagnostic and no selection"
         raise WireError(ErrorCode.BAD_REQUEST, words)

@@ -8,11 +8,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import pytest
 from lsprotocol import types
 from pygls.io_ import run_async
+from pygls.protocol import default_converter
 from pytest_lsp import LanguageClient, make_test_lsp_client
 
 from intentd.config import Config
@@ -20,6 +21,10 @@ from intentd.sources.lsp.server import IntentServer
 from modelwire.testing import PATIENCE_S
 
 UTF_16 = types.PositionEncodingKind.Utf16
+
+
+def _action(value: Any, _: Any) -> types.CodeAction:
+    return default_converter().structure(value, types.CodeAction)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class Editor:
@@ -33,6 +38,9 @@ class Editor:
         self._changed = asyncio.Event()
         self._texts: dict[str, str] = {}
         self._versions: dict[str, int] = {}
+        converter = client.protocol._converter  # its own hook takes every code action for a command
+        converter.register_structure_hook(types.Command | types.CodeAction, _action)
+        converter.register_structure_hook(Union[types.Command, types.CodeAction], _action)  # noqa: UP007
         client.feature("intent/answer")(lambda params: self._heard(params))
         client.feature(types.WORKSPACE_APPLY_EDIT)(lambda params: self._applied(params))
 
@@ -131,6 +139,19 @@ class Editor:
         assert isinstance(item.insert_text, str)
         return item.insert_text
 
+    async def actions(
+        self, uri: str, start: tuple[int, int], end: tuple[int, int], *said: types.Diagnostic, only: Any = None
+    ) -> list[Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            found = await self.client.text_document_code_action_async(
+                types.CodeActionParams(
+                    text_document=types.TextDocumentIdentifier(uri=uri),
+                    range=types.Range(types.Position(*start), types.Position(*end)),
+                    context=types.CodeActionContext(diagnostics=list(said), only=only),
+                )
+            )
+        return list(found or ())
+
     def select(self, uri: str, first: int, last: int) -> None:
         span = {"start": {"line": first, "character": 0}, "end": {"line": last, "character": 0}}
         self._note("intent/selection", uri, range=span)
@@ -138,10 +159,10 @@ class Editor:
     def _note(self, kind: str, uri: str, **what: Any) -> None:
         self.client.protocol.notify(kind, {"textDocument": {"uri": uri, "version": self._versions[uri]}, **what})
 
-    async def command(self, name: str, token: str | None = None, **asked: Any) -> Any:
+    async def command(self, command: str, /, token: str | None = None, **asked: Any) -> Any:
         async with asyncio.timeout(PATIENCE_S):
             return await self.client.workspace_execute_command_async(
-                types.ExecuteCommandParams(command=name, arguments=[asked], work_done_token=token)
+                types.ExecuteCommandParams(command=command, arguments=[asked], work_done_token=token)
             )
 
     async def until(self, met: Callable[[], Any], what: str = "the condition") -> None:

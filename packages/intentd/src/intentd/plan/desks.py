@@ -6,8 +6,6 @@ Each editor has a desk. It guesses nothing and reads no files.
 import hashlib
 from collections.abc import Iterator
 
-from attrs import evolve
-
 from intentd.plan.commands import Command
 from intentd.plan.offers import Offering
 from intentd.plan.view_turns import failure_of
@@ -59,7 +57,7 @@ class Desks:
 
 def offering(view: View) -> Offering:
     """Of a view that shows one thing to ask about. The same view has the same id, whenever it is shown."""
-    digest = hashlib.sha256(repr(evolve(view, cursor=0, version=0)).encode(errors="replace")).hexdigest()[:8]
+    digest = hashlib.sha256(repr(view).encode(errors="replace")).hexdigest()[:8]
     return Offering(
         id=f"{SHOWN}{digest}", number=0, failure=failure_of(view), workspace=view.workspace, command=EDITOR, view=view
     )

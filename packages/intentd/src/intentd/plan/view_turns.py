@@ -22,7 +22,7 @@ HEAD_LINES = 40
 FOCUS_CHARACTERS = 2400
 """The most of the block that a question is about."""
 ANSWER_TOKENS = 768
-WORDS = 2000
+WORDS, LEAST = 1200, 800
 """What every template may need, so that all of them show the same: what was prefilled for one serves the others."""
 
 
@@ -80,9 +80,9 @@ def seen_whole(turn: PlannedTurn, view: View, fit: View) -> PlannedTurn:
 
 def _room(template: Template, context: int) -> int:
     """Characters for all contents together. Raises `TurnError`."""
-    tokens = context - max(ANSWER_TOKENS, template.decode.max_tokens) - CHAT_TOKENS
+    tokens = context - min(ANSWER_TOKENS, context // 3) - CHAT_TOKENS
     room = min(template.characters, tokens * CHARACTERS_PER_TOKEN - max(WORDS, template.words))
-    if room < WORDS:
+    if room < LEAST:
         raise TurnError(f"the model's context of {context} tokens is too small for the template {template.name!r}")
     return room
 

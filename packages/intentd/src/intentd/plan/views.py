@@ -16,7 +16,8 @@ def likeliest(view: View) -> Iterator[Diagnostic]:
 
 def only(view: View, diagnostic: Diagnostic | None, selection: Sequence[int] = ()) -> View:
     """The view of one thing to ask about."""
-    return evolve(view, diagnostics=(diagnostic,) if diagnostic else (), selection=tuple(selection), version=0)
+    said = (diagnostic,) if diagnostic else ()
+    return evolve(view, diagnostics=said, selection=tuple(selection), cursor=0, version=0)
 
 
 def focus(view: View, limit: int) -> tuple[int, int]:

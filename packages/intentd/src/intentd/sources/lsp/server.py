@@ -191,6 +191,7 @@ class IntentServer(LanguageServer):
             return None
         self._here = buffer.uri
         line, character = buffer.document.index(buffer.place(params.position))
+        buffer.cursor, buffer.character, buffer.inserting = line, character, True
         text = await self.completions.ask(buffer, line, character)
         if text is None:
             return None

@@ -1,0 +1,32 @@
+"""An edit made of an answer: the smallest that does it, where the text was, or none."""
+
+import pytest
+
+from intentd.plan.mending import Mending, mend
+
+NOW = ["    def total(self):", "        amount = 0", "        return amuont", ""]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Here:\n```python\n    def total(self):\n        amount = 0\n        return amount\n```\nDone.",
+        "```\ndef total(self):\n    amount = 0\n    return amount\n```",  # moved to the left edge
+    ],
+)
+def test_only_the_lines_that_differ_change(answer: str) -> None:
+    assert mend(answer, 10, NOW) == Mending(12, 13, ("        return amount",))
+
+
+def test_lines_are_added_and_removed() -> None:
+    assert mend("```\na\nb\nc\n```", 5, ["a", "c"]) == Mending(6, 6, ("b",))
+    assert mend("```\na\n```", 5, ["a", "c"]) == Mending(6, 7, ())
+    assert mend("```\na\nb\n```", 5, ["a"]) == Mending(6, 6, ("b",))
+    assert mend("```\na\na\n```", 5, ["a"]) == Mending(6, 6, ("a",))
+
+
+@pytest.mark.parametrize(
+    "answer", ["no code", "```\nx = 1", "```\n\n```", "```\na\nc\n```", "```\nkey = [redacted]\n```"]
+)
+def test_without_code_that_changes_something_there_is_no_edit(answer: str) -> None:
+    assert mend(answer, 5, ["a", "c"]) is None

@@ -1,0 +1,121 @@
+"""What an editor shows: which diagnostic is likeliest, what a prompt shows of it, what edits elsewhere change."""
+
+import pytest
+from attrs import evolve
+
+from intentd.plan.desks import MAX_VIEWS, Desks, offering
+from intentd.plan.document import Document, Place
+from intentd.plan.templates import Template, parse
+from intentd.plan.turns import PlannedTurn, TurnError
+from intentd.plan.view_turns import build_view, seen_whole
+from intentd.plan.views import likeliest, only
+from intentd.plan.windows import AROUND_CHARACTERS, view_of
+from intentd.shown import Diagnostic, Focus, View
+from modelwire.messages import ChatMessage
+
+CODE = "import os\n\n\ndef first():\n    return 1\n\n\ndef second():\n    x = undefined\n    return x\n"
+DIAGNOSTIC = Diagnostic(line=8, last=8, message="undefined name", source="ruff", code="F821")
+TEMPLATE = parse(
+    "diagnostic.toml",
+    'title = "explain $test"\nsystem = "$workspace"\nuser = "$source\\n--\\n$code\\n--\\n$traceback\\n"\n'
+    "[budget]\ncharacters = 9000\n",
+)
+
+
+def view(text: str = CODE, **fields: object) -> View:
+    made = view_of(Document.of(text, 1), workspace="/w", path="/w/a.py", cursor=8, diagnostics=(DIAGNOSTIC,))
+    return evolve(made, **fields)  # type: ignore[arg-type]
+
+
+def prompt(turn: PlannedTurn) -> str:
+    return "".join(part.content for part in turn.suffix if isinstance(part, ChatMessage))
+
+
+def turn_of(one: View, template: Template = TEMPLATE) -> PlannedTurn:
+    return build_view(only(one, next(likeliest(one))), template, context=4096)
+
+
+def at(line: int, severity: int = 1) -> Diagnostic:
+    return Diagnostic(line=line, last=line, message=f"line {line}", severity=severity)
+
+
+def test_the_diagnostic_at_the_cursor_comes_first_then_errors_then_the_nearest() -> None:
+    diagnostics = (at(0), at(7, 2), at(8, 2), at(4), at(9, 3))
+    order = [one.line for one in likeliest(view(diagnostics=diagnostics))]
+    assert order == [8, 4, 0, 7, 9]
+
+
+def test_the_prompt_shows_the_block_the_head_and_the_line() -> None:
+    shown = prompt(turn_of(view()))
+    assert "def second():\n    x = undefined\n    return x" in shown
+    assert "def first" not in shown
+    assert "a.py:\n```\nimport os\n```" in shown
+    assert "error: undefined name [F821]\nin the line: x = undefined" in shown
+
+
+def test_a_line_added_above_moves_the_diagnostic_and_not_the_prompt() -> None:
+    """S10: what was guessed before the edit is what is asked after it."""
+    document = Document.of(CODE, 1)
+    change = document.replace(Place(4, 0), Place(4, 0), "    # why\n")
+    moved = evolve(DIAGNOSTIC, line=change.moved(8), last=change.moved(8))
+    later = view_of(document, workspace="/w", path="/w/a.py", cursor=9, diagnostics=(moved,))
+    assert turn_of(later).key == turn_of(view()).key
+    assert turn_of(later).focus == Focus(first=8, last=11, whole=False)
+
+
+def test_explain_and_fix_show_the_same() -> None:
+    fix = evolve(TEMPLATE, name="fix_in_place", decode=evolve(TEMPLATE.decode, max_tokens=700))
+    assert prompt(turn_of(view(), fix)) == prompt(turn_of(view()))
+
+
+def test_what_was_redacted_is_not_seen_whole() -> None:
+    one = only(view(), DIAGNOSTIC)
+    turn = build_view(one, TEMPLATE, context=4096)
+    hidden = evolve(one, text=one.text.replace("undefined\n", "[redacted]\n"))
+    assert seen_whole(turn, one, one).focus == Focus(first=7, last=10, whole=True)
+    assert seen_whole(turn, one, hidden).focus == Focus(first=7, last=10, whole=False)
+
+
+def test_a_selection_is_shown_with_the_block_around_it() -> None:
+    shown = prompt(build_view(only(view(), None, (9, 10)), TEMPLATE, context=4096))
+    assert shown.startswith("a.py:\n```\ndef second():")
+    assert "a.py:\n```\n    return x\n```" in shown
+
+
+def test_a_context_that_is_too_small_is_said() -> None:
+    with pytest.raises(TurnError, match="too small"):
+        build_view(only(view(), DIAGNOSTIC), TEMPLATE, context=1024)
+
+
+def test_of_a_huge_document_a_bounded_part_leaves_the_editor_with_what_judges_it() -> None:
+    text = "\n".join(f"value_{number} = {number}" for number in range(200_000))
+    made = view_of(Document.of(text, 1), workspace="/w", path="/w/a.py", cursor=100_000)
+    assert len(made.text) < 2 * AROUND_CHARACTERS + 30_000
+    assert made.holds(100_000)
+    assert made.lines()[100_000 - made.start] == "value_100000 = 100000"
+    assert made.start % 32 == 0
+    assert made.lead > 0
+    long = view_of(Document.of("x" * 5_000_000, 1), workspace="/w", path="/w/a.py", cursor=0)
+    assert len(long.text) < 5000
+
+
+def test_a_desk_holds_the_documents_used_last_and_nothing_of_an_editor_that_has_left() -> None:
+    desks = Desks()
+    for number in range(4):
+        desks.show("vim", view(path=f"/w/{number}.py"))
+        desks.check()
+    desks.show("emacs", view(path="/w/e.py", selection=(1, 2)))
+    paths = [one.failure.path for one in desks.offers()]
+    assert paths == ["/w/e.py", "/w/e.py", *[f"/w/{3 - number}.py" for number in range(MAX_VIEWS)]]
+    assert desks.offers()[0].failure.trigger == "selection"
+    assert desks.close("vim", "/w/3.py")
+    assert not desks.close("vim", "/w/0.py")
+    assert desks.leave("emacs")
+    assert not desks.leave("emacs")
+    assert [one.failure.path for one in desks.offers()] == ["/w/2.py"]
+
+
+def test_an_offer_is_the_same_whatever_else_the_editor_shows() -> None:
+    one = offering(only(view(), DIAGNOSTIC))
+    assert one == offering(only(view(version=9, cursor=2, diagnostics=(at(0), DIAGNOSTIC)), DIAGNOSTIC))
+    assert one.failure.name == "a.py: F821"

@@ -1,0 +1,89 @@
+"""The modeld that intentd starts: only where one is wanted and none is there, and it ends with intentd."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from intentd.sources import modeld
+from intentd.sources.modeld import ModeldKeeper
+from modelwire.testing import PATIENCE_S, ScriptedDaemon
+
+LIVE = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+print("serving", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modeld, "CHECK_S", 0.01)
+    monkeypatch.setattr(modeld, "FIRST_RETRY_S", 0.01)
+
+
+@asynccontextmanager
+async def keeping(endpoint: str, *argv: str) -> AsyncIterator[ModeldKeeper]:
+    keeper = ModeldKeeper(endpoint, argv)
+    task = asyncio.create_task(keeper.run())
+    try:
+        yield keeper
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            if met():
+                return
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> str:
+    (tmp_path / "r").mkdir(mode=0o700)
+    return f"ipc://{tmp_path}/r/modeld.sock"
+
+
+async def test_it_starts_when_an_editor_wants_it_and_ends_with_the_daemon(endpoint: str, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    async with keeping(endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not started.exists()
+        keeper.want()
+        await until(lambda: started.exists() and bool(started.read_text()))
+        assert keeper.problem == ""
+        os.kill(pid := int(started.read_text()), 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
+    words = "import sys; sys.exit('modeld: no such model: give --model')"
+    async with keeping(endpoint, sys.executable, "-c", words) as keeper:
+        keeper.want()
+        await until(lambda: bool(keeper.problem))
+        assert keeper.problem == "modeld ended with status 1: modeld: no such model: give --model"
+    async with keeping(endpoint, "/nowhere/modeld") as keeper:
+        keeper.want()
+        await until(lambda: bool(keeper.problem))
+        assert keeper.problem == "modeld could not be started: No such file or directory"
+
+
+async def test_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    async with ScriptedDaemon() as daemon, keeping(daemon.endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
+        keeper.want()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert not started.exists()
+        await daemon.die()
+        await until(started.exists)
