@@ -25,6 +25,7 @@ from modelwire.messages import GetStatus
 BROKEN = "def add(a, b):\n    return a - b\n"
 FIXED = ["def add(a, b):", "    return a + b"]
 ANSWER = "The sign is wrong.\n\n```python\ndef add(a, b):\n    return a + b\n```\nThat is all."
+LOAD_S = 180.0
 FAKE = {"answer": ANSWER, "context": 8192, "cells": 16384}  # its tokens are bytes
 TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 NO_STARTS = "vim.lsp.config('intentd', { cmd = { 'intentd', 'lsp', '--no-autostart' } })"
@@ -57,17 +58,17 @@ class Desk:
 
     def serve_packaged(self) -> None:
         """Both daemons, on the packaged model."""
-        self._serve("modeld", "--context", "4096")
+        self._serve("modeld", "--context", "4096", limit_s=LOAD_S)
         self._serve("intentd")
 
-    def _serve(self, module: str, *words: str) -> None:
+    def _serve(self, module: str, *words: str, limit_s: float = LIMIT_S) -> None:
         command = [sys.executable, "-m", module, "serve", *words]
-        with (self.directory / f"{module}.log").open("wb") as log:
-            daemon = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
+        log = self.directory / f"{module}.log"
+        with log.open("wb") as out:
+            daemon = subprocess.Popen(command, env=self.environment, stdout=out, stderr=out, start_new_session=True)
         self._daemons[module] = daemon
-        log_of = self.directory / f"{module}.log"
-        until(lambda: b"serving" in log_of.read_bytes() or daemon.poll() is not None, f"{module} does not serve")
-        assert daemon.poll() is None, log_of.read_text()
+        until(lambda: b"serving" in log.read_bytes() or daemon.poll() is not None, f"{module} does not serve", limit_s)
+        assert daemon.poll() is None, log.read_text()
 
     def kill(self) -> None:
         """Without a word of goodbye."""

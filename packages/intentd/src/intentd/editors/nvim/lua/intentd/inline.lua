@@ -26,16 +26,16 @@ local function guard(client)
   local function state() return { api.nvim_win_get_cursor(0), api.nvim_get_current_buf(), vim.b.changedtick } end
   client.request = function(self, method, params, handler, ...)
     if method ~= METHOD then return request(self, method, params, handler, ...) end
-    local asked, tries = state(), 4
+    local asked, tries = state(), 0
     local function holds() return vim.fn.mode() == 'i' and vim.deep_equal(asked, state()) end
     local function answered(fault, result, context)
       if fault or not holds() then return end
       local item = type(result) == 'table' and (result.items or result)[1]
       local function again() return holds() and request(self, method, params, answered) end
       withdraw()
-      tries = tries - 1
+      tries = tries + 1
       if item then return offer(item, client, asked[2], function(items) handler(nil, items, context) end) end
-      if tries > 0 then vim.defer_fn(again, 500) end
+      if tries < 10 then vim.defer_fn(again, math.floor(400 * 1.4 ^ tries)) end
     end
     return request(self, method, params, answered, ...)
   end
