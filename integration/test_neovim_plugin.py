@@ -126,10 +126,11 @@ def test_an_answer_streams_into_a_float_that_scrolls_stops_and_closes(editor: Ne
 @both
 def test_who_types_keeps_the_cursor_when_an_answer_comes(editor: Neovim, server: Server) -> None:
     editor.press("O")
+    until(lambda: editor.request("nvim_get_mode")["mode"] == "i", "the editor does not insert")
     server.tell(answer="a1", kind="begin", title="t")
     until(editor.float, "no float opens")
     editor.press("typed")
-    until(lambda: editor.lines()[0] == "typed", "the keys went elsewhere")
+    until(lambda: editor.lines("a.py")[0] == "typed", "the keys went elsewhere")
 
 
 @both
@@ -267,5 +268,23 @@ def test_without_intentd_nothing_is_said_until_it_is_asked_for(kind: str, home: 
         assert editor.lua("return vim.v.errmsg") == editor.messages() == ""
         editor.command("IntentExplain")
         assert editor.messages() == "intentd: no language server runs for this file"
+    finally:
+        editor.close()
+
+
+@both
+def test_an_intentd_that_cannot_run_is_said_once(kind: str, home: Path) -> None:
+    broken = home / "bin/intentd"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o700)
+    editor = Neovim(kind, home, {**person_environment(), "PATH": f"{broken.parent}:/usr/bin:/bin"})
+    try:
+        for name in ("a.py", "b.py", "c.py"):
+            (home / name).write_text(TEXT)
+            editor.command(f"edit {home}/{name}")
+            until(lambda: "quit with exit code 3" in editor.messages(), "nothing is said")
+            until(lambda: not editor.lua("return vim.lsp.is_enabled('intentd')"), "it goes on")
+        assert editor.messages().count("intentd") == 1
     finally:
         editor.close()

@@ -20,7 +20,7 @@ local function tell_where()
   local buf, mode = api.nvim_get_current_buf(), api.nvim_get_mode().mode
   local client = client_of(buf)
   if client and mode:match('^[vV\22]') then
-    local lines = vim.fn.getregionpos(vim.fn.getpos('v'), vim.fn.getpos('.'), { type = mode })
+    local lines = vim.fn.getregionpos(vim.fn.getpos('v'), vim.fn.getpos('.'), { type = mode:sub(1, 1) })
     local from, to = lines[1][1], lines[#lines][2]
     tell(client, buf, 'intent/selection', { range = range(client, buf, from[2] - 1, from[3] - 1, to[2] - 1, to[3]) })
   elseif client then
