@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor serve clean
+.PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor bench-profiles bench-decode serve clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ fmt: setup ## format, and repair what the linter can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor ## everything that is measured, into build/bench/
+bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-editor bench-profiles bench-decode ## everything that is measured, into build/bench/
 
 bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 20 minutes)
 	@$(BIN)/python -m bench.ttft
@@ -51,8 +51,14 @@ bench-wire: setup ## what client, front and engine boundary add, on the fake bac
 bench-terminal: setup ## a scripted day in the terminal, both daemons and the packaged model (about 10 minutes)
 	@$(BIN)/python -m bench.terminal
 
-bench-editor: setup ## scripted sessions in an editor: the real language server, both daemons and the packaged model (about 5 minutes)
+bench-editor: setup ## scripted sessions in an editor: the real language server, both daemons and the packaged model (about 10 minutes)
 	@$(BIN)/python -m bench.editor
+
+bench-profiles: setup-bench ## what the profiles and resident tapes cost, also on a model of 1.4 billion parameters (about 8 minutes)
+	@$(BIN)/python -m bench.profiles
+
+bench-decode: setup-bench ## answers with and without drafts, beside two peers, and recorded edits (about 15 minutes)
+	@$(BIN)/python -m bench.decode
 
 serve: setup ## serve the packaged model in this terminal (Ctrl-C ends it)
 	@$(BIN)/modeld serve

@@ -1,7 +1,15 @@
-"""Owns the profiles of generated tests: the usual one, and the long one of `make test-long`."""
+"""Owns what every test starts from: signals as a terminal gives them, and the profiles of generated tests."""
+
+import signal
 
 from hypothesis import settings
 
+# A background job inherits these ignored, its children with it; then no test could interrupt what it started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# The usual one, and the long one of `make test-long`.
 settings.register_profile("usual", deadline=None)
 settings.register_profile("long", deadline=None, max_examples=2000, stateful_step_count=100)
 settings.load_profile("usual")

@@ -17,6 +17,7 @@ class Answered:
     first_token_ms: float
     seen_ms: float
     ids: tuple[int, ...]
+    text: str
     preempted: bool
     done: Done
 
@@ -40,7 +41,7 @@ async def ask(client: Client, session: str, prompt: Prompt, decode: DecodeConfig
 
 async def answered(stream: OperationStream, sent: float, begun: asyncio.Event | None = None) -> Answered:
     """Reads an operation to its end. `begun` is set once it is known what it reuses."""
-    first, ids, preempted = 0.0, list[int](), False
+    first, ids, text, preempted = 0.0, list[int](), "", False
     async for reply in stream:
         match reply:
             case Started():
@@ -50,7 +51,10 @@ async def answered(stream: OperationStream, sent: float, begun: asyncio.Event | 
             case Tokens():
                 first = first or (time.perf_counter() - sent) * 1000
                 ids += reply.ids
+                text += reply.text
             case Done():
                 seen = (time.perf_counter() - sent) * 1000
-                return Answered(first_token_ms=first, seen_ms=seen, ids=tuple(ids), preempted=preempted, done=reply)
+                return Answered(
+                    first_token_ms=first, seen_ms=seen, ids=tuple(ids), text=text, preempted=preempted, done=reply
+                )
     raise RuntimeError("the stream ended without its last message")

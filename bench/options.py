@@ -45,9 +45,11 @@ def logs_of(options: argparse.Namespace) -> Path:
 
 
 @contextmanager
-def modeld(options: argparse.Namespace, model: Path, name: str = "modeld") -> Iterator[Daemon]:
+def modeld(
+    options: argparse.Namespace, model: Path, name: str = "modeld", *, profile: str = "exact"
+) -> Iterator[Daemon]:
     """Serves `model` until the block ends. Only within `private_runtime`."""
-    settings = ["--threads", str(options.threads), "--context", str(options.context)]
+    settings = ["--threads", str(options.threads), "--context", str(options.context), "--profile", profile]
     command = [str(BIN / "modeld"), "serve", "--model", str(model.absolute()), *settings]
     with daemon(name, command, logs_of(options)) as server:
         wait_until(model_is_ready, server, "loading the model")

@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from attrs import asdict, frozen
+
+from bench.lookup import Generated
 
 REQUEST_S = 300.0
 
@@ -57,6 +59,22 @@ class Peer:
             evaluated=timings["prompt_n"],
         )
 
+    def generate(self, prompt: list[int], tokens: int) -> Generated:
+        """Greedy, from token ids. The time counts from the first token to the end."""
+        connection = self._connected()
+        self._send(connection, prompt, tokens)
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise RuntimeError(f"the peer answered {response.status}: {response.read(500)!r}")
+        ids, begun = list[int](), 0.0
+        for line in response:
+            if line.startswith(b"data: {"):
+                begun = begun or time.perf_counter()
+                ids += json.loads(line.removeprefix(b"data: "))["tokens"]
+        seconds = time.perf_counter() - begun
+        connection.close()
+        return Generated(tuple(ids), seconds)
+
     def abandon(self, prompt: str, after_s: float) -> None:
         """Sends a request, and closes the connection some seconds later without waiting for an answer."""
         connection = self._connected()
@@ -73,7 +91,7 @@ class Peer:
         return connection
 
     @staticmethod
-    def _send(connection: http.client.HTTPConnection, prompt: str, tokens: int) -> None:
+    def _send(connection: http.client.HTTPConnection, prompt: str | list[int], tokens: int) -> None:
         body = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "cache_prompt": True, "stream": True}
         connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
 
@@ -83,6 +101,8 @@ class PeerSettings:
     """`batch`: tokens of one prefill batch, between which it sees that a client has left.
 
     `host_cache_mib`: memory to which it copies earlier prompts' state before a new one; 0: none, and no time for it.
+    `drafts`: a kind of n-gram drafting in its own words, such as `ngram_simple`; with `match` tokens that have to agree
+    and at most `drafted` tokens of a draft (0: its defaults).
     """
 
     threads: int = 2
@@ -90,6 +110,9 @@ class PeerSettings:
     kv: Literal["bf16", "f16"] = "bf16"
     batch: int = 2048
     host_cache_mib: int = 0
+    drafts: str = "none"
+    match: int = 0
+    drafted: int = 0
 
 
 @contextmanager
@@ -136,10 +159,24 @@ def serve(model: Path, wanted: PeerSettings) -> None:
     settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
     settings.fit_params = False
     settings.cache_ram_mib = wanted.host_cache_mib
+    if wanted.drafts != "none":
+        set_drafts(settings.speculative, wanted)
     server = xllamacpp.Server(settings)
     print(json.dumps({"address": server.listening_address, "build": xllamacpp.get_system_info().strip()}), flush=True)
     sys.stdin.read()
     del server
+
+
+def set_drafts(speculative: Any, wanted: PeerSettings) -> None:
+    import xllamacpp
+
+    kind = getattr(xllamacpp.common_speculative_type, f"COMMON_SPECULATIVE_TYPE_{wanted.drafts.upper()}")
+    speculative.types = [kind]
+    sizes = getattr(speculative, wanted.drafts)
+    if wanted.match and wanted.drafts == "ngram_mod":
+        sizes.n_match, sizes.n_max, sizes.n_min = wanted.match, wanted.drafted, min(2, wanted.drafted)
+    elif wanted.match:
+        sizes.size_n, sizes.size_m = wanted.match, wanted.drafted
 
 
 def main() -> int:

@@ -83,3 +83,86 @@ def draw_delays(result: Mapping[str, Any], target: Path) -> Path:
     figure.savefig(target)
     pyplot.close(figure)
     return target
+
+
+def draw_profiles(result: Mapping[str, Any], target: Path) -> Path:
+    """Cold prefill rates by length, and what other tapes' cells add to a decode step."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.6), dpi=120, layout="constrained")
+    for model, marker in zip(result["models"], "osd", strict=False):
+        for profile, colour in (("exact", "#2a7f4f"), ("fast", "#3a6ea5")):
+            rows, label = model["prefill"], f"{profile}, {model['parameters'] / 1e9:.1f}B"
+            rates = [row[f"{profile}_per_s"] for row in rows]
+            left.plot([row["tokens"] for row in rows], rates, "-", color=colour, marker=marker, label=label)
+            alone = model["residents"][0][f"{profile}_ms"]
+            for where, style in (("below", "-"), ("above", ":")):
+                beside = [row for row in model["residents"] if row["where"] in (where, "nowhere")]
+                shares = [100 * (row[f"{profile}_ms"] / alone - 1) for row in beside]
+                cells = [row["other_cells"] for row in beside]
+                right.plot(cells, shares, style, color=colour, marker=marker, label=f"{label}, {where}")
+    left.set_yscale("log")
+    left.set_xlabel("prompt, tokens")
+    left.set_ylabel("cold prefill, tokens per second")
+    right.set_xlabel("cells of other tapes")
+    right.set_ylabel("added to a decode step, %")
+    for axes in (left, right):
+        axes.grid(visible=True, which="major", color="#dddddd")
+        axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(f"The profiles: {result['machine']['cpu']}, {result['threads']} threads", fontsize=10)
+    figure.savefig(target)
+    pyplot.close(figure)
+    return target
+
+
+DRAFTERS = {
+    "ours": ("modeld", "#2a7f4f"),
+    "llama_cpp_python": ("llama-cpp-python", "#3a6ea5"),
+    "latest_3gram": ("latest 3-gram", "#888888"),
+    "oracle": ("the best that copying can do", "#d68c1f"),
+}
+
+
+def draw_decode(result: Mapping[str, Any], target: Path) -> Path:
+    """Speedups on the model by group, a panel for each profile, and modelled ones on the recorded edits."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    profiles = [name for name in ("exact", "fast") if name in result]
+    figure, panels = pyplot.subplots(1, len(profiles) + 1, figsize=(15, 5.2), dpi=120, layout="constrained")
+    for axes, profile in zip(panels, profiles, strict=False):
+        part = result[profile]
+        places = range(len(part))
+        axes.bar([x - 0.2 for x in places], [row["speedup"] for row in part.values()], 0.4, color="#2a7f4f")
+        axes.bar([x + 0.2 for x in places], [row["peer_speedup"] for row in part.values()], 0.4, color="#3a6ea5")
+        axes.plot(places, [row["cap"] for row in part.values()], "_", color="#b23a48", markersize=22)
+        axes.set_xticks(places, list(part), rotation=40, ha="right", fontsize=8)
+        axes.set_title(f"{profile}: modeld, the faster peer, a perfect drafter (line)", fontsize=9)
+        axes.set_ylabel("tokens a second, against modeld without drafts")
+    _draw_recorded(panels[-1], result["recorded"])
+    for axes in panels:
+        axes.axhline(1.0, color="#444444", linewidth=0.8)
+        axes.grid(visible=True, axis="y", color="#dddddd")
+        axes.set_axisbelow(True)
+    machine = result["machine"]
+    figure.suptitle(f"{result['model']['file']}, {machine['cpu']}, {result['threads']} threads", fontsize=10)
+    figure.savefig(target)
+    pyplot.close(figure)
+    return target
+
+
+def _draw_recorded(axes: Any, recorded: Mapping[str, Any]) -> None:
+    curves = ("exact", "fast", "gpu")
+    for number, (name, (label, colour)) in enumerate(DRAFTERS.items()):
+        values = [recorded[f"all/{curve}"]["modelled_speedup"][name] for curve in curves]
+        axes.bar([x + 0.2 * (number - 1.5) for x in range(len(curves))], values, 0.2, color=colour, label=label)
+    axes.set_yscale("log")
+    axes.set_yticks((1, 2, 4, 8), ("1", "2", "4", "8"))
+    axes.set_xticks(range(len(curves)), [f"cost of batches: {curve}" for curve in curves], fontsize=8)
+    axes.set_title("recorded edits, modelled", fontsize=9)
+    axes.legend(frameon=False, fontsize=8)

@@ -2,6 +2,8 @@
 
 Both daemons run with the real model. Commands fail and pass, files change between a failure and the question, some
 questions come before their guess is done. Meanwhile another client sends short requests at random moments of guesses.
+`hit_rate` is the share of questions whose whole prompt was resident when they came (outcome `hit`), over all questions
+of a trigger; `hit_rate_unchanged` over those of which no file had changed since they were prepared.
 """
 
 import argparse
@@ -23,16 +25,19 @@ from attrs import define, field, frozen
 from bench.asking import ask as ask_model
 from bench.daemons import BIN, DaemonFailed, daemon, private_runtime, progress, show, wait_until
 from bench.options import add_model, logs_of, model_of, modeld, parser
+from bench.passing import passing
 from bench.results import Result, header, spread, write
 from bench.workshop import Workshop
 from intentd.messages import INTENTD, Ask, DaemonStatus, GetOffers, Offers, Pause
 from modelwire import Client, Connection
-from modelwire.messages import DecodeConfig, Done, GetStatus, Outcome, Text, Tokens
+from modelwire.messages import DecodeConfig, Done, GetStatus, Outcome, Started, Text, Tokens
 
 GUESS_S = 120.0
 SHORT = DecodeConfig(max_tokens=1, speculative_ngram=0)
-READY = frozenset({"ready", "three at once", "edited elsewhere"})
-"""The situations in which the files that the prompt shows have not changed since, and the guess had its time."""
+OTHERS = 3
+"""Short requests of another client while something is prepared."""
+READY = frozenset({"ready", "three at once", "fix"})
+"""The situations in which no file has changed since the question was prepared, and the guesses had their time."""
 
 
 @frozen(kw_only=True)
@@ -59,6 +64,7 @@ class Day:
     chance: random.Random
     asked: list[Asked] = field(factory=list)
     waits_ms: list[float] = field(factory=list)
+    stopping_ms: list[float] = field(factory=list)
     rates: list[float] = field(factory=list)
 
     async def live(self, day: int) -> None:
@@ -126,12 +132,19 @@ class Day:
         return [offer.id for offer in answer.offers if offer.warm]
 
     async def _prepared(self) -> None:
-        """Reads until everything is prepared; another client's request falls into it."""
-        await self._until(lambda status: status.state == "guessing" or status.reason == "every offer is warm")
-        await asyncio.sleep(self.chance.uniform(0.0, 1.0))
-        other = await ask_model(self.client, "other", (Text(text=f"A short request, {self.chance.random()}."),), SHORT)
-        self.waits_ms.append(other.timings.queue)
+        """Reads until everything is prepared; requests of another client fall into it."""
+        for _ in range(OTHERS):
+            await self._until(lambda status: status.state == "guessing" or status.reason == "every offer is warm")
+            await asyncio.sleep(self.chance.uniform(0.0, 1.0))
+            short = (Text(text=f"A short request, {self.chance.random()}."),)
+            other = await ask_model(self.client, "other", short, SHORT)
+            self._waited(other.timings.queue, other.preempted)
         await self._until(lambda status: status.reason == "every offer is warm")
+
+    def _waited(self, queue_ms: float, stopped_a_guess: bool) -> None:
+        self.waits_ms.append(queue_ms)
+        if stopped_a_guess:
+            self.stopping_ms.append(queue_ms)
 
     async def _until(self, met: Callable[[DaemonStatus], bool]) -> None:
         deadline = time.monotonic() + GUESS_S
@@ -144,17 +157,19 @@ class Day:
         offers: Offers = await self.door.ask(GetOffers(cwd=str(self.workshop.folder)))
         found = next(one.trigger for one in offers.offers if offer in (None, one.id))
         trigger = "fix" if intent == "fix" else found
-        sent, first = time.perf_counter(), 0.0
+        sent, first, stopped = time.perf_counter(), 0.0, False
         question = Ask(cwd=str(self.workshop.folder), intent=intent, offer=offer)
         async for reply in self.door.start(question):
-            if isinstance(reply, Tokens):
+            if isinstance(reply, Started):
+                stopped = reply.preempted is not None
+            elif isinstance(reply, Tokens):
                 first = first or (time.perf_counter() - sent) * 1000
             elif isinstance(reply, Done):
+                self._waited(reply.timings.queue, stopped)
                 self._note(Asked(trigger=trigger, situation=situation, first_token_ms=first, done=reply))
 
     def _note(self, asked: Asked) -> None:
         self.asked.append(asked)
-        self.waits_ms.append(asked.done.timings.queue)
         usage = asked.done.usage
         if usage.prefilled > 200 and asked.done.timings.prefill:
             self.rates.append(usage.prefilled / asked.done.timings.prefill)
@@ -165,14 +180,18 @@ def p50_p95(values: Sequence[float]) -> dict[str, float]:
     return {name: round(ordered[math.ceil(at * len(ordered)) - 1], 2) for name, at in (("p50", 0.5), ("p95", 0.95))}
 
 
+def hit_rate_unchanged(asked: Sequence[Asked]) -> float | None:
+    ready = [one for one in asked if one.situation in READY]
+    return round(sum(one.hit for one in ready) / len(ready), 3) if ready else None
+
+
 def summed(asked: Sequence[Asked], rate: float, account: object) -> Result:
     """`first_token_ms_without` is computed: the prompt's tokens at the rate of the prompts that were not guessed."""
-    ready = [one for one in asked if one.situation in READY]
     figures = account if isinstance(account, dict) else {}
     return {
         "asks": len(asked),
         "hit_rate": round(sum(one.hit for one in asked) / len(asked), 3),
-        "hit_rate_unchanged": round(sum(one.hit for one in ready) / len(ready), 3) if ready else None,
+        "hit_rate_unchanged": hit_rate_unchanged(asked),
         "first_token_ms": p50_p95([one.first_token_ms for one in asked]),
         "first_token_ms_without": p50_p95([one.done.usage.prompt / rate for one in asked]),
         "prefilled": figures.get("prefilled", 0),
@@ -205,7 +224,9 @@ async def measure(options: argparse.Namespace, file: str, folder: Path) -> Resul
             }
             for name in sorted(situations)
         },
-        "real_wait_ms": spread(day.waits_ms),
+        "hit_rate_unchanged": hit_rate_unchanged(day.asked),
+        "real_wait_ms": {"requests": len(day.waits_ms), **spread(day.waits_ms)},
+        "real_wait_ms_stopping_a_guess": {"requests": len(day.stopping_ms), **spread(day.stopping_ms)},
         "accounts": status.triggers,
     }
 
@@ -219,7 +240,9 @@ def run(options: argparse.Namespace) -> Result:
         stack.enter_context(modeld(options, model))
         intentd = stack.enter_context(daemon("intentd", [str(BIN / "intentd"), "serve"], logs_of(options)))
         wait_until(door_is_open, intentd, "starting intentd")
-        return asyncio.run(measure(options, model.name, Path(folder) / "project"))
+        result = asyncio.run(measure(options, model.name, Path(folder) / "project"))
+    show("100 MB of output")
+    return {**result, "output": passing()}
 
 
 def door_is_open() -> bool:

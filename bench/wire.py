@@ -3,12 +3,14 @@ beside the same slot in this process.
 
 The difference of the two is what they add: to an operation from its request at the socket to its last reply, and to a
 streamed token as its share of a long answer. The same through the client library tells what that adds on top. All
-are medians; the repetitions are interleaved.
+are medians; the repetitions are interleaved. Where others want to run too (`load_before`), every wait for a processor
+is counted.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -33,6 +35,8 @@ from modelwire.protocol import MODELD
 SCRIPT = FakeScript(context=4096, cells=8192)
 TINY = DecodeConfig(max_tokens=1, speculative_ngram=0)
 SESSION = "wire"
+BOUNDS = {"added_per_operation_ms": 1.0, "added_per_token_ms": 0.2}
+"""What front and engine boundary may add."""
 
 
 class InProcess:
@@ -149,6 +153,7 @@ class Places:
 
 
 async def measure(options: argparse.Namespace) -> Result:
+    load = os.getloadavg()[0]
     async with Client(name="bench", timeout=60) as client:
         origin = header("bench.wire", await client.describe(), "none: the fake backend")
         places = Places(AtSocket(client.endpoint), ThroughClient(client), InProcess())
@@ -157,12 +162,18 @@ async def measure(options: argparse.Namespace) -> Result:
             tokens = await places.tokens(options.streams, options.tokens)
         finally:
             places.socket.close()
+    added = {
+        "added_per_operation_ms": _added(operations, "socket"),
+        "added_per_token_ms": _added(tokens, "socket"),
+    }
     return {
         **origin,
         "operations": options.operations,
         "streams": {"count": options.streams, "tokens": options.tokens},
-        "added_per_operation_ms": _added(operations, "socket"),
-        "added_per_token_ms": _added(tokens, "socket"),
+        **added,
+        "bounds": BOUNDS,
+        "holds": all(added[name] < bound for name, bound in BOUNDS.items()),
+        "load_before": load,
         "added_with_client_per_operation_ms": _added(operations, "client"),
         "added_with_client_per_token_ms": _added(tokens, "client"),
         "operation_ms": {place: spread(times) for place, times in operations.items()},
@@ -190,7 +201,7 @@ def main() -> int:
     result = run(options)
     progress("")
     write(result, options.out)
-    figures = {name: value for name, value in result.items() if name.endswith("_ms")}
+    figures = {name: value for name, value in result.items() if name.endswith(("_ms", "bounds", "holds", "before"))}
     print(f"{json.dumps(figures, indent=1)}\nwrote {options.out}")
     return 0
 

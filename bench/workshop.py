@@ -71,7 +71,16 @@ class Workshop:
     def make(cls, folder: Path) -> "Workshop":
         shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__", "tests"))
         (folder / "tests").mkdir()
-        return cls(folder)
+        shop = cls(folder)
+        shop.mend(0)
+        shop._commit()
+        return shop
+
+    def _commit(self) -> None:
+        """So that there is something to compare with, as in every project."""
+        who = ("-c", "user.name=bench", "-c", "user.email=bench@guessahead.test", "-c", "commit.gpgsign=false")
+        for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "the first day")):
+            subprocess.run(["git", *who, *words], cwd=self.folder, capture_output=True, timeout=COMMAND_S, check=True)
 
     def break_it(self, day: int) -> None:
         self._write(day, extra=day)

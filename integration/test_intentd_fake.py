@@ -116,6 +116,20 @@ def test_a_failed_test_is_explained_from_warm_kv(user: User) -> None:
     assert user.status()["figures"]["answers_hit"] == 2
 
 
+def test_a_question_in_the_middle_of_its_guess_keeps_what_is_finished(user: User) -> None:
+    """S5, S10: and it does not wait for the rest of the guess."""
+    user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"token_ms": 10}))
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    status = user.until(lambda status: status["figures"].get("guess_done", 0) > 0 or warm(status))
+    assert not warm(status)
+    events = [json.loads(line) for line in user.do("explain", "--json", check=True).stdout.splitlines()]
+    usage = events[-1]["usage"]
+    assert usage["outcome"] == "partial"
+    assert 0 < usage["guessed"] < usage["prompt"]
+    assert user.status()["triggers"]["test_failed"]["partials"] == 1
+
+
 def test_a_fixed_test_leaves_nothing_to_explain(user: User) -> None:
     user.serve("modeld", "--backend", "fake")
     user.serve("intentd")
@@ -159,6 +173,27 @@ def test_what_comes_through_a_pipe_is_offered_and_a_pause_is_kept(user: User) ->
     assert (status["state"], status["reason"], status["offers"][0]["warm"]) == ("paused", "paused", False)
     assert user.do("resume", check=True).stdout == "intentd is guessing\n"
     user.until(warm)
+
+
+def test_a_command_that_watches_is_read_while_it_goes_on(user: User) -> None:
+    """I1: and it is a command as any other: what ends it ends it."""
+    user.serve("modeld", "--backend", "fake")
+    user.serve("intentd")
+    gate, script = user.project / "gate", user.project / "ptw"
+    os.mkfifo(gate)
+    tests = " ".join((*PYTEST[:3], "-q", "-p", "no:cacheprovider"))
+    script.write_text(f"#!/bin/sh\n{tests}\nread line < gate\n{tests}\nread line < gate\n")
+    script.chmod(0o700)
+    argv = [sys.executable, "-m", "intentd", "run", "--", "./ptw"]
+    watch = subprocess.Popen(argv, cwd=user.project, env=user.environment, stdout=subprocess.DEVNULL)
+    try:
+        assert "test_calc.py::test_add" in user.until(warm)["offers"][0]["title"]
+        (user.project / "calc.py").write_text("def add(a, b):\n    return  a + b\n")
+        gate.write_bytes(b"\n")
+        user.until(lambda status: not status["offers"])
+    finally:
+        watch.terminate()
+    assert watch.wait(LIMIT_S) == -signal.SIGTERM
 
 
 def test_ctrl_c_stops_the_answer_and_the_model(user: User) -> None:

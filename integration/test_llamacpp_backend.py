@@ -5,13 +5,14 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from modeld.backends.base import BackendError, Ids, LoadError, LogitsBackend, OutOfCells
+from modeld.backends.base import BackendError, Capabilities, Ids, LoadError, LogitsBackend, OutOfCells
 from modeld.backends.contract import CONTRACT, Subject
-from modeld.backends.llamacpp import LlamaBackend, load
+from modeld.backends.llamacpp import LlamaBackend, load, loading
 from modeld.backends.llamacpp.loading import LlamaSettings
 from modeld.backends.llamacpp.quantiser import quantise
 from modeld.models.packaged import packaged
@@ -347,3 +348,32 @@ def test_the_fast_profile_serves_too(model: Path, flag: Flag, text: Ids) -> None
     backend.close()
     backend.close()
     assert "closed" in repr(backend)
+
+
+def test_what_a_model_can_do_is_probed_once_for_each_profile_and_again_if_the_memory_is_damaged(
+    model: Path, flag: Flag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUESSAHEAD_CACHE_DIR", str(tmp_path))
+    probed: list[Path] = []
+    probe = loading._probe
+
+    def counted(path: Path, *more: Any) -> None:
+        probed.append(path)
+        probe(path, *more)
+
+    monkeypatch.setattr(loading, "_probe", counted)
+
+    def found(profile: Any = "exact") -> Capabilities:
+        backend = load(model, LlamaSettings(profile=profile, context=256, extra_cells=0, threads=1), flag)
+        backend.close()
+        return backend.capabilities
+
+    first = found()
+    assert first == Capabilities(fork="cells", rollback=True, stop="node", logits=True, export_state=True)
+    assert (found(), len(probed)) == (first, 1)
+    found("fast")
+    assert len(probed) == 2
+    for file in (tmp_path / "capabilities").iterdir():
+        file.write_bytes(b"{")
+    assert (found(), len(probed)) == (first, 3)
+    assert (found(), len(probed)) == (first, 3)

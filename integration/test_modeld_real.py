@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.daemons import BIN, daemon, model_is_ready, private_runtime, wait_until
-from modelwire import Client
+from modelwire import Client, WireError
 from modelwire.messages import DecodeConfig, Done, Outcome, Progress, Prompt, Reason, Started, Text
 
 ANSWER = DecodeConfig(max_tokens=24)
@@ -76,3 +76,23 @@ async def test_a_request_stops_a_guess_which_keeps_its_chunks_and_both_give_cold
     done = asked[-1]
     assert isinstance(done, Done)
     assert (done.usage.outcome, done.usage.reused) == (Outcome.PARTIAL, stopped.usage.prefilled)
+
+
+async def test_a_snapshot_goes_on_as_its_session_would_have(client: Client, long: Prompt) -> None:
+    """S4, S11: after others have taken its room, from the saved KV, bit for bit as far as greedy text shows."""
+    await client.turn(session="s", prefix=long, decode=DecodeConfig(max_tokens=4)).done()
+    taken = await client.snapshot("s")
+    assert taken.bytes > 1_000_000
+    expected = await client.decode(session="s", decode=ANSWER).text()
+    await client.close_session("s")
+    await client.turn(session="other", prefix=(Text(text="Else: "), *long), decode=DecodeConfig(max_tokens=1)).done()
+    for session in ("t", "u"):
+        back = await client.restore(taken.handle, session=session).done()
+        assert (back.head, back.usage.prompt) == (taken.head, taken.head)
+        assert back.usage.prefilled <= 1  # the token that was generated last never went through the model
+        assert await client.decode(session=session, decode=ANSWER).text() == expected
+    async with Client(name="other", timeout=60) as other:
+        with pytest.raises(WireError, match="no snapshot of yours"):
+            await other.restore(taken.handle, session="mine").done()
+    for session in ("t", "u", "other"):
+        await client.close_session(session)

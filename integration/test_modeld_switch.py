@@ -15,6 +15,7 @@ from integration.test_modeld_fake import (
     bounded,
     daemons,
     is_gone,
+    moments,
     reply_of,
     text,
     until_state,
@@ -109,6 +110,43 @@ async def test_a_model_that_cannot_be_loaded_is_said_to_who_asked_and_everything
         assert fault.value.code == "not_ready"
         assert (await bounded(client.decode(session="s", decode=SHORT).done())).usage.generated == 2
         assert (await client.describe()).model.fingerprint == "fake"
+
+
+async def test_an_engine_that_is_killed_in_the_test_of_exactness_costs_nobody_anything(daemons: Daemons) -> None:
+    """S12, S13: the session is as it was, nothing was counted as failed, and the test begins again."""
+    await daemons.serve({"token_ms": 2, "chunk": 64}, "--exactness-after", "1")
+    async with Client(daemons.endpoint) as client:
+        before = await bounded(client.turn(session="s", prefix=text("once"), decode=SHORT).text())
+        async for _ in moments():
+            if (status := await client.status()).exactness.running:
+                break
+        os.kill(status.engine_pid, signal.SIGKILL)
+        async for _ in moments():
+            if (await client.status()).figures["engine_restarts"] == 1:
+                break
+        assert await bounded(client.turn(session="s", prefix=text("once"), decode=SHORT).text()) == before
+        status = await client.status()
+        assert (status.figures["operations_total"], status.figures["guesses_failed"]) == (2, 0)
+        async for _ in moments():
+            if (await client.status()).exactness.running:
+                break
+
+
+async def test_s13_a_snapshot_outlives_the_engine_and_ends_with_an_unload(daemons: Daemons) -> None:
+    await daemons.serve()
+    async with Client(daemons.endpoint) as client:
+        await bounded(client.turn(session="s", prefix=text(LONG), decode=SHORT).done())
+        taken = await bounded(client.snapshot("s"))
+        assert taken.bytes > 0
+        expected = await bounded(client.decode(session="s", decode=SHORT).text())
+        os.kill((await client.status()).engine_pid, signal.SIGKILL)
+        back = await bounded(client.restore(taken.handle, session="t").done())
+        assert back.usage.prefilled == back.head == taken.head
+        assert await bounded(client.decode(session="t", decode=SHORT).text()) == expected
+        await bounded(client.unload())
+        with pytest.raises(WireError, match="before a load or unload"):
+            await bounded(client.restore(taken.handle, session="t").done())
+        assert await bounded(client.decode(session="t", decode=SHORT).text())
 
 
 async def test_an_idle_model_is_unloaded_after_the_time_that_was_set(daemons: Daemons) -> None:

@@ -72,7 +72,8 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         )
         app = App(config)
         await app.start()
+        made = House(app, config, modeld, workspace)
         try:
-            yield House(app, config, modeld, workspace)
+            yield made
         finally:
-            await app.stop()
+            await made.app.stop()

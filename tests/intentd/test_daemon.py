@@ -1,16 +1,19 @@
 """The daemon from its door to a scripted modeld: what is guessed, what is asked, and what happens when things break."""
 
 import asyncio
+import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from intentd import speculator, texts
+from intentd import planner, speculator, texts
 from intentd.intake import Intake
 from intentd.messages import (
     Ask,
     CommandFinished,
+    CommandQuiet,
     CommandStarted,
     GetOffers,
     GetPrompt,
@@ -23,7 +26,20 @@ from intentd.plan.privacy import Scrubbed
 from intentd.sources import files
 from intentd.workspace import OPT_OUT_FILE
 from modelwire.errors import WireError
-from modelwire.messages import Cancel, ChatMessage, Done, Error, Outcome, Reason, Tokens, Turn
+from modelwire.messages import (
+    Accepted,
+    Cancel,
+    ChatMessage,
+    Done,
+    Error,
+    Outcome,
+    Progress,
+    Reason,
+    Started,
+    Tokens,
+    Turn,
+    Usage,
+)
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import RECORDED
 
@@ -86,14 +102,8 @@ async def test_a_guessed_turn_and_the_asked_turn_are_the_same_bytes(house: House
         status = await house.until(door, lambda status: status.reason == "every offer is warm")
         assert status.reason == "every offer is warm"
         assert status.figures == {
-            **{
-                "guesses_sent": 3,
-                "guesses_finished": 3,
-                "answers": 1,
-                "answers_hit": 1,
-                "commands_running": 0,
-                "editors": 0,
-            },
+            **{"guesses_sent": 4, "guesses_finished": 4, "answers": 1, "answers_hit": 1},
+            **{"commands_running": 0, "editors": 0},
         }
         assert status.triggers["test_failed"]["hits"] == 1
 
@@ -117,7 +127,7 @@ async def test_a_wrapper_that_leaves_without_a_word_is_not_waited_for(house: Hou
             await anext(stream)
             other.detach(stream.id)  # no beats from here on
             await house.command(door, "plain")
-            house.app.door._gone(next(iter(house.app.door._runs.values())).client)
+            house.app.door._gone(next(iter(house.app.runs._runs.values())).client)
         await house.until(door, warm)
 
 
@@ -167,7 +177,7 @@ async def test_a_failed_guess_is_counted_and_never_shown(house: House) -> None:
         await house.until(door, lambda status: "failed" in status.reason)
         assert (await ask(house, door))[1].reason is Reason.END
         await house.until(door, lambda status: status.state == "idle")
-        assert len(turns(house, speculative=True)) == speculator.MAX_PREPARED
+        assert len(turns(house, speculative=True)) == speculator.MAX_PREPARED + 1  # and the fix of the first
 
 
 async def test_a_file_that_changes_is_guessed_again_and_asked_as_it_is(house: House) -> None:
@@ -273,10 +283,60 @@ async def test_the_others_follow_one_after_another(house: House) -> None:
         await house.command(door, "plain")
         status = await house.until(door, lambda status: status.reason == "every offer is warm")
         assert [offer.warm for offer in status.offers] == [True, True, True, False]
-        first, second, third = turns(house, speculative=True)
+        first, second, third, fix = turns(house, speculative=True)
         assert "test_gross_adds_tax fails" in str(first.suffix)
         assert "odd - kind] fails" in str(second.suffix)
         assert "test_two_items fails" in str(third.suffix)
+        assert prompt_of(fix).rpartition("\n")[0] == prompt_of(first).rpartition("\n")[0]
+
+
+async def test_a_fix_of_the_first_is_prepared_too_and_has_an_account_of_its_own(house: House) -> None:
+    """S10: and the guess to explain has served when only the fix was asked for."""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "every offer is warm")
+        assert (await ask(house, door, intent="fix"))[1].usage.outcome is Outcome.HIT
+        assert turns(house, speculative=True)[-1].suffix == turns(house, speculative=False)[0].suffix
+        await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+        status = await house.until(door, lambda status: not status.offers and status.state == "idle")
+        assert (status.triggers["fix"]["asks"], status.triggers["fix"]["hits"]) == (1, 1)
+        assert status.triggers["test_failed"]["wasted"] == status.triggers["fix"]["wasted"] == 0
+        assert status.triggers["others"]["wasted"] == status.triggers["others"]["prefilled"]
+
+
+async def test_a_question_that_an_earlier_one_has_warmed_is_no_miss(house: House) -> None:
+    """The ledger: what a question has left in modeld is not a guess's merit, and its absence not a guess's fault."""
+    async with house.connect() as door:
+        await door.ask(Pause(paused=True))
+        await house.command(door, "plain")
+        house.modeld.script.answers[Turn] = lambda _: (
+            Accepted(),
+            Done(reason=Reason.END, usage=Usage(prompt=9, reused=8, outcome=Outcome.WARM)),
+        )
+        await ask(house, door, intent="fix")
+        account = (await house.status(door)).triggers["fix"]
+        assert {name: account[name] for name in ("asks", "hits", "partials", "warm", "misses")} == {
+            **{"asks": 1, "hits": 0, "partials": 0, "warm": 1, "misses": 0}
+        }
+
+
+async def test_a_guess_that_a_question_stops_is_kept_in_mind_and_lost_only_with_its_offer(house: House) -> None:
+    """What a stopped guess has prefilled counts as wasted once nobody can ask for it."""
+    house.modeld.script.answers[Turn] = lambda turn: (
+        Accepted(),
+        Started(queue_ms=0.0),
+        Progress(reused=0, done=40, total=90),
+        *([] if turn.speculative else [Done(reason=Reason.END)]),
+    )
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        await house.until(door, lambda status: status.state == "guessing")
+        await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+        status = await house.until(
+            door, lambda status: status.state == "idle" and status.triggers.get("test_failed", {}).get("wasted")
+        )
+        assert status.triggers["test_failed"]["wasted"] == status.triggers["test_failed"]["prefilled"] == 40
 
 
 async def test_no_secret_of_a_file_or_of_what_was_printed_reaches_modeld(house: House) -> None:
@@ -295,6 +355,39 @@ async def test_no_secret_of_a_file_or_of_what_was_printed_reaches_modeld(house: 
     assert "# [redacted]" in sent
     assert token[4:12] not in sent
     assert "tests/test_prices.py:\n```" not in sent  # git ignores it; what pytest itself has printed may show
+
+
+def commit(workspace: Path) -> None:
+    who = ("-c", "user.name=n", "-c", "user.email=e@test.test", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "-Af"), ("commit", "-qm", "m")):
+        subprocess.run(["git", *who, *words], cwd=workspace, check=True, capture_output=True)
+
+
+async def test_what_was_changed_since_the_last_commit_stands_last_and_holds_no_secret(house: House) -> None:
+    """I3: neither a secret that was taken out, nor a file that is ignored or holds secrets by its name."""
+    token = "ghp_" + "a1B2c3" * 6
+    source = house.workspace / "shop" / "prices.py"
+    whole = source.read_text()
+    source.write_text(f"key = '{token}'\n{whole}")
+    for name in (".env", "drafts.py"):
+        (house.workspace / name).write_text("before = 'hidden'\n")
+    commit(house.workspace)
+    (house.workspace / ".gitignore").write_text("drafts.py\n")
+    for name in (".env", "drafts.py"):
+        (house.workspace / name).write_text("now = 'hidden'\n")
+    source.write_text(whole.replace("LookupError", "KeyError"))
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        told = shown.messages[-1][1].partition("last commit:\n")[2]
+        assert told.startswith('```\n--- shop/prices.py\n@@\n-key = \'[redacted]\'\n """Prices of a shop')
+        assert "+        raise KeyError" in told
+        source.write_text(whole)
+        await house.modeld.wait_until(lambda: "KeyError" not in str(turns(house, speculative=True)[-1].suffix))
+        sent = "".join(map(prompt_of, house.modeld.received(Turn)))
+    assert token[4:12] not in sent
+    assert "hidden" not in sent
 
 
 async def test_a_text_that_is_slow_to_look_through_keeps_nobody_waiting(
@@ -399,6 +492,32 @@ async def test_what_came_through_a_pipe_is_judged_by_what_it_says(house: House) 
         assert await offers(house, door) == ()
 
 
+async def test_a_command_that_watches_files_is_read_cycle_by_cycle(house: House) -> None:
+    """And while it waits, it is no reason to guess nothing."""
+    failing, said = (RECORDED / "plain.txt").read_bytes(), b"5 passed in 0.1s\n"
+    async with house.connect() as door:
+        running = door.start(CommandStarted(run="watch", argv=("ptw",), cwd=str(house.workspace)))
+
+        async def cycle(output: bytes, *, quiet: bool = True) -> None:
+            told = CommandQuiet(run="watch", quiet=quiet, output=output, total=len(output))
+            assert (await door.ask(told)).found
+
+        await cycle(failing)
+        assert len(await offers(house, door)) == 4
+        await house.until(door, warm)
+        await cycle(b"", quiet=False)
+        assert "command is running" in (await house.status(door)).reason
+        await cycle(b"collecting ...\n")
+        assert (await house.status(door)).figures["commands_running"] == 1
+        await cycle(said)
+        assert await offers(house, door) == ()
+        await cycle(failing)
+        await door.ask(CommandFinished(run="watch", exit=None, signal=2, output=b"", total=0))
+        assert (await running.done()).reason is Reason.END
+        assert len(await offers(house, door)) == 4
+        assert not (await door.ask(CommandQuiet(run="watch", quiet=True))).found
+
+
 async def test_a_workspace_that_opts_out_is_left_alone(house: House) -> None:
     """I3"""
     async with house.connect() as door:
@@ -410,6 +529,31 @@ async def test_a_workspace_that_opts_out_is_left_alone(house: House) -> None:
         await house.command(door, "plain")
         assert await offers(house, door) == ()
     assert not turns(house, speculative=False)
+
+
+async def test_a_prompt_that_cannot_be_made_stops_nothing_and_tells_no_contents(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Faults of ours: in a parser, a template, a reader of files."""
+    contents = "words of a prompt"
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(contents)
+
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        monkeypatch.setattr(planner, "build", fail)
+        with monkeypatch.context() as broken:
+            broken.setattr(Intake, "failures", fail)
+            await house.command(door, "collection")
+        await house.command(door, "short")
+        status = await house.until(door, lambda status: "failed at making its prompt" in status.reason)
+        assert status.offers
+        with pytest.raises(WireError, match="failed at making its prompt; its log says where"):
+            await ask(house, door)
+    assert "RuntimeError" in caplog.text
+    assert contents not in caplog.text
 
 
 async def test_a_template_with_a_fault_shows_in_status(house: House) -> None:

@@ -1,6 +1,10 @@
 """Templates of the user's: used where they are good, reported where they are not."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from intentd.shelf import TemplateShelf
 
@@ -33,3 +37,11 @@ def test_a_bad_template_is_reported_with_its_line_and_the_built_in_one_is_used(t
     file.write_text(GOOD + "#")
     assert shelf.get("fix").system.template == "mine"
     assert shelf.problems == ()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_reported_and_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    shelf = TemplateShelf(tmp_path)
+    make(tmp_path / "fix.toml")
+    assert shelf.get("fix").user.template
+    assert "fix.toml:1: it is no file; the built-in template is used" in shelf.problems[0]

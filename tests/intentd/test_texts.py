@@ -1,5 +1,6 @@
 """I3 for files: what the rules refuse is not read, what is read is scrubbed, and neither costs anything twice."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +51,17 @@ def test_an_ignore_file_that_cannot_be_read_refuses_everything(
     """I3"""
     (tmp_path / "a.py").write_text("x")
     (tmp_path / ".gitignore").write_text("#" * (workspace.MAX_IGNORE_BYTES + 1))
+    assert read("a.py") is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_an_ignore_file_that_is_none_refuses_everything_and_keeps_nobody_waiting(
+    tmp_path: Path, read: Callable[[str], str | None], kind: str
+) -> None:
+    """I3"""
+    (tmp_path / "a.py").write_text("x")
+    rules = tmp_path / ".guessaheadignore"
+    os.mkfifo(rules) if kind == "pipe" else rules.mkdir()
     assert read("a.py") is None
 
 

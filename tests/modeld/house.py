@@ -7,6 +7,7 @@ from attrs import define, field
 from modeld.driver import Driver
 from modeld.engine.messages import Run
 from modeld.flight import Asked
+from modeld.housekeeping import IdleTimes
 from modeld.schedule import ScheduleLimits
 from modeld.schedule.journal import Listener
 from modeld.sessions import SessionLimits
@@ -23,7 +24,7 @@ class House:
     now: float = 0.0
     limits: ScheduleLimits | None = None
     session_limits: SessionLimits | None = None
-    unload_after: float | None = None
+    idle: IdleTimes | None = None
     also: Listener | None = None
     driver: Driver = field(init=False)
 
@@ -34,7 +35,7 @@ class House:
             limits=self.limits,
             sessions=self.session_limits,
             also=self.also,
-            unload_after=self.unload_after,
+            idle=self.idle,
         )
 
     def reply(self, client: str, op: str, message: Any) -> None:

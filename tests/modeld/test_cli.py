@@ -1,6 +1,8 @@
 """What can be typed, and what is said of the rest."""
 
+import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,20 @@ def exit_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["serve"], ["status"], ["describe"], ["ask"], ["story"], ["load"], ["unload"], ["replay"]]
+    "command",
+    [
+        [],
+        ["serve"],
+        ["status"],
+        ["describe"],
+        ["ask"],
+        ["story"],
+        ["load"],
+        ["unload"],
+        ["replay"],
+        ["keys"],
+        ["config"],
+    ],
 )
 def test_every_command_has_help_with_an_example(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     status, output, _ = exit_of(capsys, *command, "--help")
@@ -61,9 +76,9 @@ def test_wrong_usage_is_said_in_one_line_with_status_2(capsys: pytest.CaptureFix
 
 def test_a_refused_endpoint_is_said_in_one_line_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("status", "serve"):
-        status, _, errors = exit_of(capsys, command, "--socket", "tcp://127.0.0.1:5555")
+        status, _, errors = exit_of(capsys, command, "--socket", "udp://127.0.0.1:5555")
         assert status == 1
-        assert errors.startswith("modeld: tcp://127.0.0.1:5555 is refused")
+        assert errors.startswith("modeld: 'udp://127.0.0.1:5555' is not an endpoint: write ipc://")
         assert errors.count("\n") == 1
 
 
@@ -95,3 +110,48 @@ def test_what_cannot_be_replayed_or_loaded_is_said_in_one_line(
     status, _, errors = exit_of(capsys, "replay", str(tmp_path / "none"))
     assert (status, errors.count("\n")) == (1, 1)
     assert "cannot be read" in errors
+
+
+def test_a_daemon_elsewhere_is_refused_until_its_key_is_known(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUESSAHEAD_KEYS", str(tmp_path / "keys"))
+    status, _, errors = exit_of(capsys, "status", "--socket", "tcp://127.0.0.1:5555")
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "modeld keys trust tcp://127.0.0.1:5555 KEY" in errors
+
+
+def test_keys_are_shown_let_in_and_struck_off(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUESSAHEAD_KEYS", str(tmp_path / "keys"))
+    _, own, _ = exit_of(capsys, "keys")
+    assert len(own.strip()) == 64
+    other = "ab" * 32
+    assert exit_of(capsys, "keys", "allow", "laptop", other) == (0, "laptop is let in\n", "")
+    assert exit_of(capsys, "keys", "trust", "tcp://a.example:7411", other)[0] == 0
+    _, known, _ = exit_of(capsys, "keys", "--json", "list")
+    assert json.loads(known) == {
+        "own": own.strip(),
+        "allowed": {"laptop": other},
+        "daemons": {"tcp://a.example:7411": other},
+    }
+    assert [exit_of(capsys, "keys", "refuse", "laptop")[0] for _ in range(2)] == [0, 1]
+
+
+def test_config_shows_every_setting_and_where_it_comes_from(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("MODELD_QUEUE", "7")
+    monkeypatch.setenv("GUESSAHEAD_MODELD", f"ipc://{tmp_path}/m.sock")
+    (tmp_path / "guessahead").mkdir()
+    file = tmp_path / "guessahead" / "modeld.toml"
+    file.write_text("chunk = 64")
+    found = json.loads(exit_of(capsys, "config", "--json", "--profile", "fast")[1])
+    assert found["profile"] == {"value": "fast", "origin": "--profile"}
+    assert found["queue"] == {"value": 7, "origin": "MODELD_QUEUE"}
+    assert found["chunk"] == {"value": 64, "origin": str(file)}
+    assert found["context"] == {"value": 8192, "origin": "default"}
+    _, text, _ = exit_of(capsys, "config", "--profile", "fast")
+    assert tomllib.loads(text)["queue"] == 7, "the text is a file that would set the same"

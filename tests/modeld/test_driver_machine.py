@@ -1,15 +1,16 @@
 """The driver under every order of requests, engine messages and losses that hypothesis finds."""
 
-import os
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from modeld.driver import Driver
-from modeld.engine.messages import Encode, EngineUnloaded, Failed, Refused, Run
+from modeld.engine.messages import Encode, EngineUnloaded, Failed, Probe, Refused, Run, Save
 from modeld.flight import Asked
+from modeld.housekeeping import IdleTimes
 from modeld.schedule import ScheduleLimits
 from modeld.schedule.journal import replay
 from modeld.schedule.messages import OpKey
@@ -24,9 +25,13 @@ from modelwire.messages import (
     Done,
     EnsurePrefix,
     Error,
+    Exactness,
     Load,
     PrefillSuffix,
     Progress,
+    Restore,
+    Snapshot,
+    SnapshotTaken,
     Started,
     Text,
     TokenIds,
@@ -39,7 +44,9 @@ from modelwire.messages import (
 CLIENTS = st.sampled_from(["ann", "bob"])
 SESSIONS = st.sampled_from(["s", "t", "u"])
 PROMPTS = st.sampled_from([(Text(text="abc"),), (Text(text="abd"),), (ChatMessage(role="user", content="hi"),)])
-LONG = os.environ.get("GUESSAHEAD_LONG") == "1"
+LONG = settings.get_current_profile_name() == "long"
+STEPS = 20_000
+"""What `make test-long` runs at least."""
 AFTER: dict[type, set[type]] = {
     Accepted: {Started, Done, Error},
     Started: {Progress, Done, Error},
@@ -49,12 +56,15 @@ AFTER: dict[type, set[type]] = {
     Error: set(),
     TokenIds: set(),
     Acknowledged: set(),
+    SnapshotTaken: set(),
 }
 """What may follow a reply of one operation."""
-ENDS = (Done, Error, TokenIds, Acknowledged)
+ENDS = (Done, Error, TokenIds, Acknowledged, SnapshotTaken)
 
 
 class DriverMachine(RuleBasedStateMachine):
+    steps = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.engine = EngineTwin()
@@ -62,14 +72,16 @@ class DriverMachine(RuleBasedStateMachine):
             self.engine,
             self.reply,
             limits=ScheduleLimits(queue=4),
-            sessions=SessionLimits(per_client=2, total=3),
-            unload_after=60.0,
+            sessions=SessionLimits(per_client=2, total=3, snapshots=2),
+            idle=IdleTimes(test_after=30.0, unload_after=60.0),
         )
         self.now = 0.0
         self.names = 0
+        self.checked = 0
         self.last: dict[OpKey, Any] = {}
         self.sent: set[OpKey] = set()
         self.cancels: dict[OpKey, OpKey] = {}
+        self.handles: dict[str, str] = {}
         self.alive = False
         self.asleep = False
         self.begun = False
@@ -87,8 +99,11 @@ class DriverMachine(RuleBasedStateMachine):
         assert key in self.sent
         previous = self.last.get(key)
         assert previous is None or type(message) in AFTER[type(previous)], f"{message} after {previous}"
-        assert previous is not None or isinstance(message, Accepted | Error | TokenIds | Acknowledged)
+        assert previous is not None or isinstance(message, Accepted | Error | TokenIds | Acknowledged | SnapshotTaken)
         self.last[key] = message
+        if isinstance(message, SnapshotTaken):
+            assert message.handle not in self.handles
+            self.handles[message.handle] = client
 
     def name(self) -> str:
         self.names += 1
@@ -111,6 +126,22 @@ class DriverMachine(RuleBasedStateMachine):
     @rule(client=CLIENTS, session=SESSIONS)
     def decode(self, client: str, session: str) -> None:
         self.submit(client, Decode(session=session))
+
+    @rule(client=CLIENTS, session=SESSIONS)
+    def snapshot(self, client: str, session: str) -> None:
+        self.submit(client, Snapshot(session=session))
+
+    @precondition(lambda self: self.handles)
+    @rule(data=st.data(), client=CLIENTS, session=SESSIONS, guess=st.booleans())
+    def restore(self, data: st.DataObject, client: str, session: str, guess: bool) -> None:
+        """S11: a handle works for its owner alone."""
+        handle = data.draw(st.sampled_from(sorted(self.handles)))
+        self.submit(client, Restore(handle=handle, session=session, speculative=guess))
+        last = self.last[OpKey(client, str(self.names))]
+        if self.handles[handle] != client:
+            assert isinstance(last, Accepted | Error | Done)
+            running = self.driver.scheduler.running
+            assert running is None or running.key != OpKey(client, str(self.names))
 
     @rule(client=CLIENTS, prompt=PROMPTS)
     def tokenize(self, client: str, prompt: Any) -> None:
@@ -188,6 +219,12 @@ class DriverMachine(RuleBasedStateMachine):
         if failed:
             self.engine.running = None
             self.driver.engine_said(Failed(code="engine_failed", message="x"), self.now)
+        elif isinstance(running, Probe):
+            stopped_or_full = self.engine.stop_set or self.names % 2
+            verdict = None if stopped_or_full else Exactness(verdict="exact")
+            self.driver.engine_said(self.engine.probed(verdict), self.now)
+        elif isinstance(running, Save):
+            self.driver.engine_said(self.engine.saved(), self.now)
         elif isinstance(running, Encode):
             self.driver.engine_said(self.engine.encoded(), self.now)
         else:
@@ -202,6 +239,7 @@ class DriverMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds(self) -> None:
+        self.checked += 1
         self.driver.scheduler.check()
         self.driver.sessions.check()
         live = {key for key in self.sent if type(self.last.get(key)) not in ENDS}
@@ -222,7 +260,15 @@ class DriverMachine(RuleBasedStateMachine):
         assert self.driver.live == 0
         assert not self.cancels
         assert replay(self.driver.journal.last()) is None
+        type(self).steps += self.checked - 1  # once before the first step
 
 
-TestDriver: Any = DriverMachine.TestCase
-TestDriver.settings = settings(max_examples=200 if LONG else 60, stateful_step_count=100 if LONG else 40, deadline=None)
+@pytest.mark.timeout(3600 if LONG else 300)
+def test_s8_s9_any_order_of_requests_and_losses_gives_every_operation_one_end() -> None:
+    """And every cancel its confirmation."""
+    examples, steps = (240, 100) if LONG else (60, 40)
+    run_state_machine_as_test(
+        DriverMachine,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+    )
+    assert DriverMachine.steps >= STEPS or not LONG

@@ -1,12 +1,14 @@
 """How a status and a description look in a terminal."""
 
+import pytest
+
 from modeld.report import description_table, status_table
 from modeld.testing import MODEL
 from modelwire.messages import Description, Exactness, Limits, Status
 
 
 def test_a_status_is_a_table_of_its_figures() -> None:
-    figures = {"operations_total": 1234.0, "wasted_s": 1.25}
+    figures = {"operations_total": 1234.0, "wasted_s": 1.25, "tokens_per_pass": 1.5, "acceptance_8": 0.875}
     status = Status(state="idle", instance="a" * 32, model="twin", engine_pid=7, uptime_s=3725.0, figures=figures)
     assert status_table(status).splitlines() == [
         "state             idle",
@@ -14,9 +16,28 @@ def test_a_status_is_a_table_of_its_figures() -> None:
         "engine            pid 7",
         "uptime            1 h 2 min",
         "instance          aaaaaaaaaaaa",
+        "exactness         untested",
         "operations total  1,234",
         "wasted            1.2 s",
+        "tokens per pass   1.50",
+        "acceptance 8      0.88",
     ]
+
+
+@pytest.mark.parametrize(
+    ("exactness", "words"),
+    [
+        (Exactness(verdict="exact"), "exact"),
+        (Exactness(running=True, progress=0.4), "being tested, 40% done"),
+        (
+            Exactness(verdict="approximate", largest_difference=0.1234, differing_tokens=0.025),
+            "approximate: logits differ by up to 0.12, 2.5% of tokens",
+        ),
+    ],
+)
+def test_a_verdict_says_how_exact_the_model_is(exactness: Exactness, words: str) -> None:
+    status = Status(state="idle", instance="a", model="", engine_pid=0, uptime_s=1, figures={}, exactness=exactness)
+    assert f"exactness  {words}" in status_table(status).splitlines()
 
 
 def test_a_status_without_a_model_says_so() -> None:

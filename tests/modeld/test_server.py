@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
 from modeld.driver import Driver
@@ -22,6 +22,7 @@ from modelwire.messages import (
     Description,
     Done,
     Error,
+    Exactness,
     GetStatus,
     Hello,
     Reason,
@@ -216,6 +217,15 @@ def test_a_story_is_told_to_whoever_asks_for_it(house: House) -> None:
     assert isinstance(error, Error)
     assert error.code == "bad_request"
     assert "no operation 77 of a client an" in error.message
+
+
+def test_the_verdict_on_exactness_is_in_description_and_status(house: House) -> None:
+    found = Exactness(verdict="approximate", largest_difference=0.25, differing_tokens=0.01)
+    house.engine.die()
+    house.driver.engine_lost(house.now)
+    house.driver.engine_said(evolve(house.engine.ready(), exactness=found), house.now)
+    [description], [status] = house.ask("1", Describe()), house.ask("2", GetStatus())
+    assert description.exactness == status.exactness == found
 
 
 def test_an_unloaded_model_is_still_described(house: House) -> None:

@@ -1,6 +1,7 @@
 """What sessions stand for, and which give way."""
 
-from modeld.sessions import Contents, SessionLimits, Sessions
+from modeld.contents import Contents
+from modeld.sessions import SessionLimits, Sessions
 from modelwire.messages import ChatMessage
 
 

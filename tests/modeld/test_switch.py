@@ -3,6 +3,7 @@
 import pytest
 
 from modeld.engine.messages import EngineUnloaded, Failed, Refused
+from modeld.housekeeping import IdleTimes
 from modeld.schedule.messages import Kind
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import Acknowledged, Decode, Load, Reason, Started, Tokenize, Unload
@@ -176,7 +177,7 @@ def test_a_load_by_a_relative_path_is_refused(house: House) -> None:
 
 
 def test_an_idle_model_is_unloaded_after_a_time_and_not_before() -> None:
-    house = House(unload_after=60.0)
+    house = House(idle=IdleTimes(unload_after=60.0))
     house.driver.tick(100.0)
     house.say(house.engine.ready())
     house.now = 200.0
@@ -195,7 +196,7 @@ def test_an_idle_model_is_unloaded_after_a_time_and_not_before() -> None:
 
 
 def test_a_model_that_has_just_been_loaded_is_not_idle_yet() -> None:
-    house = House(unload_after=60.0, now=1000.0)
+    house = House(idle=IdleTimes(unload_after=60.0), now=1000.0)
     house.say(house.engine.ready())
     house.driver.tick(1059.0)
     assert house.engine.asked == []

@@ -43,6 +43,8 @@ def test_it_does_what_the_other_client_does(served: ScriptedDaemon) -> None:
         assert client.ensure_prefix(session="s", prompt=PROMPT).done().reason == Reason.PREFILLED
         assert client.prefill_suffix(session="s", prompt=PROMPT).done().head == 3
         assert client.decode(session="s").text() == "Hello, world"
+        handle = client.snapshot("s").handle
+        assert client.restore(handle, session="t").done().reason == Reason.PREFILLED
         assert client.close_session("s")
 
 

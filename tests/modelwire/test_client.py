@@ -24,6 +24,7 @@ from modelwire.messages import (
     PrefillSuffix,
     Prompt,
     Reason,
+    Restore,
     Text,
     Tokens,
     Turn,
@@ -61,6 +62,9 @@ async def test_every_operation_can_be_asked_for(daemon: ScriptedDaemon) -> None:
         assert (await client.ensure_prefix(session="s", prompt=PROMPT).done()).reason == Reason.PREFILLED
         assert (await client.prefill_suffix(session="s", prompt=PROMPT, speculative=True).done()).head == 3
         assert await client.decode(session="s", lane="l", deadline_ms=5).text() == "Hello, world"
+        handle = (await client.snapshot("s")).handle
+        assert (await client.restore(handle, session="t", lane="l").done()).reason == Reason.PREFILLED
+    assert daemon.received(Restore) == [Restore(handle="handle of s", session="t", lane="l")]
     assert daemon.received(EnsurePrefix) == [EnsurePrefix(session="s", prompt=PROMPT)]
     assert daemon.received(PrefillSuffix) == [PrefillSuffix(session="s", prompt=PROMPT, speculative=True)]
     assert daemon.received(Decode) == [Decode(session="s", lane="l", deadline_ms=5)]

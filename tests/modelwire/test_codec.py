@@ -19,6 +19,7 @@ from modelwire.protocol import MODELD
 
 CODEC = MODELD.codec()
 GOLDEN: dict[str, str] = json.loads((Path(__file__).parent / "golden_v1.json").read_text())
+EARLIER: dict[str, str] = json.loads((Path(__file__).parent / "golden_v1_earlier.json").read_text())
 TURN: dict[str, Any] = {"v": 1, "op": "7", "kind": "turn", "session": "s", "prefix": [{"text": "a"}]}
 
 
@@ -42,6 +43,12 @@ def test_the_bytes_of_version_1_are_what_they_always_were(kind: str) -> None:
     envelope = CODEC.decode(data)
     assert type(envelope.message) is KINDS[kind]
     assert CODEC.encode(envelope.op, envelope.message) == data
+
+
+@pytest.mark.parametrize("kind", EARLIER)
+def test_bytes_from_before_a_field_was_added_are_still_read(kind: str) -> None:
+    """What has come since is as its default says."""
+    assert CODEC.decode(bytes.fromhex(EARLIER[kind])) == CODEC.decode(bytes.fromhex(GOLDEN[kind]))
 
 
 def test_unknown_fields_are_ignored_on_every_level() -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from modelwire.endpoint import MAX_SOCKET_PATH, Claim, check_endpoint, default_endpoint, runtime_dir, socket_path
+from modelwire.endpoint import (
+    MAX_SOCKET_PATH,
+    Claim,
+    check_endpoint,
+    default_endpoint,
+    runtime_dir,
+    socket_path,
+    tcp_address,
+)
 from modelwire.errors import EndpointError
 
 
@@ -81,9 +89,23 @@ def test_a_file_where_the_runtime_directory_should_be_is_said(directory: Path, m
         runtime_dir()
 
 
-def test_tcp_is_refused_because_it_would_not_be_encrypted() -> None:
-    with pytest.raises(EndpointError, match="unencrypted"):
-        socket_path("tcp://127.0.0.1:5555")
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        ("tcp://127.0.0.1:5555", ("127.0.0.1", 5555)),
+        ("tcp://*:1", ("*", 1)),
+        ("tcp://a-host.example:65535", ("a-host.example", 65535)),
+        ("tcp://[::1]:80", ("[::1]", 80)),
+    ],
+)
+def test_a_tcp_endpoint_has_a_host_and_a_port(endpoint: str, address: tuple[str, int]) -> None:
+    assert tcp_address(endpoint) == address
+
+
+@pytest.mark.parametrize("port", ["", ":", ":0", ":65536", ":80/x", ":http", "/../x:80", ":80\n", "_b:80"])
+def test_what_is_no_tcp_endpoint_is_refused(port: str) -> None:
+    with pytest.raises(EndpointError, match="tcp://HOST:PORT"):
+        tcp_address(f"tcp://host{port}")
 
 
 @pytest.mark.parametrize("endpoint", ["", "ipc://", "ipc://relative.sock", "ipc://@abstract", "ipc://*", "inproc://a"])

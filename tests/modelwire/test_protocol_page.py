@@ -20,24 +20,6 @@ from modelwire.testing import PATIENCE_S, Script, ScriptedDaemon
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 NESTED = ("Text", "ChatMessage", "DecodeConfig", "Usage", "Timings", "ModelDescription", "Exactness", "Limits")
-FIGURES = [
-    "operations_total",
-    "guesses_total",
-    "guesses_adopted",
-    "guesses_preempted",
-    "hits",
-    "partials",
-    "tokens_prefilled",
-    "tokens_reused",
-    "tokens_generated",
-    "wasted_s",
-    "engine_restarts",
-    "cells_used",
-    "cells_total",
-    "tapes",
-    "sessions",
-    "clients",
-]
 
 
 def section(title: str) -> str:
@@ -105,10 +87,9 @@ def test_error_codes_and_whose_fault_they_are_agree() -> None:
     assert stated == {code.value: fault_of(code) for code in ErrorCode}
 
 
-def test_reasons_outcomes_and_figures_agree() -> None:
+def test_reasons_and_outcomes_agree() -> None:
     assert names("Reasons") == [reason.value for reason in Reason]
     assert names("Outcomes") == [outcome.value for outcome in Outcome]
-    assert names("Figures") == FIGURES
 
 
 def test_version_and_limits_agree() -> None:

@@ -41,7 +41,7 @@ def test_one_trigger_does_not_pay_for_another() -> None:
     assert ledger.figures(0.0)["test_failed"]["hits"] == 1
 
 
-@given(st.lists(st.sampled_from(["guess", "preempt", "hit", "partial", "cold", "drop"])))
+@given(st.lists(st.sampled_from(["guess", "preempt", "hit", "partial", "warm", "cold", "drop", "lose", "use"])))
 def test_what_is_counted_adds_up(steps: list[str]) -> None:
     ledger, warm = Ledger(), 0
     for now, step in enumerate(steps):
@@ -50,6 +50,11 @@ def test_what_is_counted_adds_up(steps: list[str]) -> None:
             warm += 1
         elif step == "preempt":
             ledger.preempted("t")
+        elif step == "use":
+            ledger.used("t", now)
+        elif step == "lose":
+            ledger.guessed("t", 3)
+            ledger.lost("t", 3, 0.1)
         elif step != "drop":
             ledger.asked("t", step, guessed=warm > 0, now=now)
             warm = max(warm - 1, 0)

@@ -108,7 +108,7 @@ class Screen:
 def environment(tmp_path: Path) -> dict[str, str]:
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
-    keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return {**keep, "TERM": "xterm-256color", "LANG": "C.UTF-8", "GUESSAHEAD_RUNTIME_DIR": str(runtime)}
 
 

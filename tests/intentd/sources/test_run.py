@@ -247,6 +247,27 @@ def test_keys_and_their_echo_are_the_same(open_screen: Open) -> None:
     assert outputs[1] == outputs[0]
 
 
+def test_what_is_typed_before_the_command_begins_is_shown_once_and_reaches_it(
+    open_screen: Open, tmp_path: Path
+) -> None:
+    """I1"""
+    outputs: list[tuple[bytes, int]] = []
+    for wrapper in ("", " ".join(WRAPPER)):
+        gate = tmp_path / f"gate{len(outputs)}"
+        os.mkfifo(gate)
+        program = "echo begun; read one; read two; echo got $one $two; stty -a | grep -o -e '-*echo '"
+        screen = open_screen([SH, "-c", f'echo ready; read x < {gate}; {wrapper} {SH} -c "$0"', program], wrapped=False)
+        screen.until(b"ready")
+        screen.type(b"helo\x7flo\rwo")
+        screen.until(b"\r\nwo")
+        gate.write_bytes(b"\n")
+        screen.until(b"begun")
+        screen.type(b"rd\r")
+        outputs.append(screen.end())
+        assert b"got hello word" in screen.seen
+    assert outputs[1] == outputs[0]
+
+
 def test_a_new_window_size_reaches_the_command(open_screen: Open) -> None:
     """I1"""
     screen = open_screen(
@@ -332,7 +353,7 @@ def test_in_a_pipeline_the_keys_are_the_commands_only_when_it_reads(open_screen:
 
 def test_ctrl_c_in_a_pipeline_reaches_the_command_too(open_screen: Open) -> None:
     """I1"""
-    command = 'trap "echo interrupted >/dev/tty; exit" INT; echo asking; sleep 60 & wait'
+    command = r'trap "kill \$!; echo interrupted >/dev/tty; exit" INT; echo asking; sleep 60 & wait'
     script = f"{' '.join(WRAPPER)} {SH} -c '{command}' | /bin/cat"
     screen = open_screen([SH, "-c", script], wrapped=False)
     screen.until(b"asking\r\n")

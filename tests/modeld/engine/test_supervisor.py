@@ -19,10 +19,15 @@ from modeld.engine.messages import (
     FromEngine,
     FromSupervisor,
     Generated,
+    Probe,
+    Probed,
+    Probing,
     Quit,
     Ready,
     Refused,
     Run,
+    Save,
+    Saved,
 )
 from modeld.engine.supervisor import Patience, Supervisor
 from modelwire.errors import WireError
@@ -47,6 +52,7 @@ READY = Ready(
     cells=1,
     load_ms=0.0,
 )
+SAVE = Save(client="c", place="p", ids=b"")
 RUN = Run(client="c", session="s", guess=False)
 ENDED = Ended(reason=Reason.PREFILLED, length=0, usage=Usage(), timings=Timings())
 
@@ -300,7 +306,7 @@ async def test_a_machine_without_room_for_a_process_is_tried_again(start: Start,
     assert gone[1:] == ["could not be started", "could not be started"]
 
 
-@pytest.mark.parametrize("work", [RUN, Encode(prompt=(Text(text="x"),))])
+@pytest.mark.parametrize("work", [RUN, Encode(prompt=(Text(text="x"),)), Probe()])
 async def test_an_engine_that_falls_silent_in_its_work_is_killed(start: Start, nursery: Nursery, work: Any) -> None:
     supervisor = await start(first=0.01)
     child = await _ready(nursery)
@@ -316,19 +322,21 @@ async def test_an_engine_that_never_gets_ready_is_killed(start: Start, nursery: 
     await nursery.until(lambda: any(isinstance(told, Refused) for told in nursery.told))
 
 
-async def test_an_idle_engine_may_be_silent(start: Start, nursery: Nursery) -> None:
+@pytest.mark.parametrize(("work", "end"), [(RUN, ENDED), (Probe(), Probed(finished=False)), (SAVE, Saved(bytes=1))])
+async def test_an_idle_engine_may_be_silent(start: Start, nursery: Nursery, work: Any, end: Any) -> None:
     supervisor = await start(first=60.0)
     child = await _ready(nursery)
     assert supervisor._bound.when() is None
-    supervisor.send(RUN)
+    supervisor.send(work)
     assert supervisor._bound.when() is not None
-    child.says(ENDED)
-    await nursery.until(lambda: ENDED in nursery.told)
+    child.says(end)
+    await nursery.until(lambda: end in nursery.told)
     assert supervisor._bound.when() is None
 
 
+@pytest.mark.parametrize("say", [lambda number: Advanced(length=number), lambda number: Probing(progress=number)])
 async def test_the_bound_is_twenty_chunks_where_chunks_are_slow(
-    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, say: Callable[[int], FromEngine]
 ) -> None:
     supervisor = await start()
     child = await _ready(nursery)
@@ -339,8 +347,8 @@ async def test_the_bound_is_twenty_chunks_where_chunks_are_slow(
     supervisor.send(RUN)
     for length, at in enumerate((0.1, 3.0, 3.1), start=1):
         clock[0] = at
-        child.says(Advanced(length=length))
-        await nursery.until(lambda length=length: Advanced(length=length) in nursery.told)  # type: ignore[misc]
+        child.says(say(length))
+        await nursery.until(lambda length=length: say(length) in nursery.told)  # type: ignore[misc]
         when = supervisor._bound.when()
         assert when is not None
         bounds.append(round(when - base - at, 3))

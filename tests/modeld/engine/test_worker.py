@@ -4,14 +4,27 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from modeld.backends.base import BackendError
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel, codec, framed
-from modeld.engine.messages import Encode, Encoded, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run
+from modeld.engine.messages import (
+    Encode,
+    Encoded,
+    Ended,
+    Failed,
+    FromEngine,
+    Probe,
+    Probed,
+    Probing,
+    Quit,
+    Ready,
+    Refused,
+    Run,
+)
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.engine.worker import serve
 from modeld.slot import Slot
@@ -46,12 +59,12 @@ class Front:
 def engine() -> Iterator[Callable[..., Front]]:
     closers: list[Callable[[], None]] = []
 
-    def start(**script: object) -> Front:
+    def start(draft: Literal["on", "off"] = "on", **script: object) -> Front:
         ours, theirs = socket.socketpair()
         ours.settimeout(10)
         flag = SharedStopFlag.create()
         channel = Channel(theirs, 1)
-        config = EngineConfig(backend="fake", fake=json.dumps(script))
+        config = EngineConfig(backend="fake", fake=json.dumps(script), draft=draft)
         thread = threading.Thread(target=serve, args=(channel, config, flag))
         thread.start()
 
@@ -212,7 +225,7 @@ def test_the_child_is_told_what_it_needs_and_no_more() -> None:
     """The command line of a process can be read by others: it holds settings only."""
     assert set(json.loads(EngineConfig().to_json())) == {
         *("backend", "model", "profile", "context", "threads", "sequences", "extra_cells", "chunk", "fake"),
-        *("spare_cells", "parking_mb", "log_level"),
+        *("spare_cells", "parking_mb", "draft", "log_level", "log_format"),
     }
 
 
@@ -221,7 +234,21 @@ def test_a_probe_tells_how_exact_the_backend_is_and_leaves_it_usable(engine: Cal
     ready = front.next()
     assert isinstance(ready, Ready)
     assert ready.exactness.verdict == "untested"
-    (probed,) = front.ask(Probe())
+    *parts, probed = front.ask(Probe())
+    fractions = [part.progress for part in parts if isinstance(part, Probing)]
+    assert len(fractions) == len(parts) > 10
+    assert fractions == sorted(fractions)
+    assert fractions[0] == 0 < fractions[-1] < 1
     assert isinstance(probed, Probed)
     assert (probed.finished, probed.exactness.verdict) == (True, "exact")
     assert isinstance(front.ask(_run())[-1], Ended)
+
+
+def test_a_fake_whose_script_says_that_it_pays_drafts_unless_it_is_switched_off(engine: Callable[..., Front]) -> None:
+    script = {"alphabet": "a", "step_ms": 0.5, "token_ms": 0.001}
+    for draft, drafts in (("on", True), ("off", False)):
+        front = engine(draft, **script)
+        assert isinstance(front.next(), Ready)
+        ended = front.ask(_run("aaaaaaaa", decode=DecodeConfig(max_tokens=30)))[-1]
+        assert isinstance(ended, Ended)
+        assert (ended.usage.generated, ended.usage.drafted > 0) == (30, drafts)

@@ -1,11 +1,9 @@
 """The scheduler against a model of the engine, under every order of events that hypothesis finds."""
 
-import os
-from typing import Any
-
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from modeld.schedule import ScheduleLimits, Scheduler
 from modeld.schedule.journal import Journal, replay
@@ -37,8 +35,9 @@ from modelwire.messages import Reason
 
 LIMITS = ScheduleLimits(queue=4, losses=3, history=8)
 CLIENTS = st.sampled_from(["ann", "bob"])
-# Thorough where asked for: 200 runs of 100 steps.
-LONG = os.environ.get("GUESSAHEAD_LONG") == "1"
+LONG = settings.get_current_profile_name() == "long"
+STEPS = 20_000
+"""What `make test-long` runs at least."""
 
 
 class EngineModel:
@@ -118,6 +117,8 @@ class EngineModel:
 
 
 class SchedulerMachine(RuleBasedStateMachine):
+    steps = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.scheduler = Scheduler(LIMITS)
@@ -125,6 +126,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.engine = EngineModel()
         self.now = 0.0
         self.names = 0
+        self.checked = 0
         self.log: list[tuple[Event, float, list[Command]]] = []
 
     def tell(self, event: Event, submitted: Op | None = None) -> None:
@@ -216,6 +218,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_agree(self) -> None:
+        self.checked += 1
         self.scheduler.check()
         assert (self.scheduler.running.key if self.scheduler.running else None) == self.engine.running
         assert all(self.scheduler.is_live(key) for key in self.engine.live)
@@ -237,9 +240,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         twin = Scheduler(LIMITS)
         assert [twin.handle(event, now) for event, now, _ in self.log] == [commands for *_, commands in self.log]
         assert replay(self.journal.last()) is None
+        type(self).steps += self.checked - 1  # once before the first step
 
 
-TestScheduler: Any = SchedulerMachine.TestCase
-TestScheduler.settings = settings(
-    max_examples=200 if LONG else 60, stateful_step_count=100 if LONG else 40, deadline=None
-)
+@pytest.mark.timeout(3600 if LONG else 300)
+def test_s1_s2_s3_s8_s9_any_order_of_events_is_served_by_the_rules() -> None:
+    """The same events give the same commands, too."""
+    examples, steps = (240, 100) if LONG else (60, 40)
+    run_state_machine_as_test(
+        SchedulerMachine,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None),
+    )
+    assert SchedulerMachine.steps >= STEPS or not LONG

@@ -9,7 +9,7 @@ from modeld.backends.fake import FakeBackend, FakeScript
 from modeld.backends.flag import LocalFlag
 from modeld.engine.messages import Begun, Ended, Failed, FromEngine, Generated, Run
 from modeld.slot import Slot, SlotSettings
-from modeld.slot.generate import Drafter, NoDrafts
+from modeld.slot.draft import Drafters, NoDrafts
 from modelwire.messages import DecodeConfig, Prompt, Text
 
 
@@ -51,11 +51,11 @@ class Said:
 class Bench:
     """One slot; `time` is its clock in seconds, which the fake's delays move."""
 
-    def __init__(self, script: FakeScript, drafter: Callable[[DecodeConfig], Drafter], settings: SlotSettings) -> None:
+    def __init__(self, script: FakeScript, drafters: Drafters, settings: SlotSettings) -> None:
         self.time = 0.0
         self.flag = LocalFlag()
         self.backend = FakeBackend(script, self.flag, sleep=self._sleep)
-        self.slot = Slot(self.backend, stop=self.flag, clock=lambda: self.time, settings=settings, drafter=drafter)
+        self.slot = Slot(self.backend, stop=self.flag, clock=lambda: self.time, settings=settings, drafters=drafters)
 
     def _sleep(self, seconds: float) -> None:
         self.time += seconds
@@ -97,13 +97,13 @@ MakeBench = Callable[..., Bench]
 
 @pytest.fixture
 def bench() -> MakeBench:
-    """Makes a slot; arguments are those of `FakeScript`, and `drafter` and `settings` of the slot."""
+    """Makes a slot; arguments are those of `FakeScript`, and `drafters` and `settings` of the slot."""
 
     def make(
-        drafter: Callable[[DecodeConfig], Drafter] = lambda config: NoDrafts(),
+        drafters: Drafters = NoDrafts(),  # noqa: B008 - without state
         settings: SlotSettings = SlotSettings(),  # noqa: B008 - frozen
         **script: object,
     ) -> Bench:
-        return Bench(FakeScript(**script), drafter, settings)  # type: ignore[arg-type]
+        return Bench(FakeScript(**script), drafters, settings)  # type: ignore[arg-type]
 
     return make

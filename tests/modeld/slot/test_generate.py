@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from modeld.backends.base import Ids
+from modeld.slot.draft import NoDrafts
 from modeld.slot.generate import Answer
 from modelwire.messages import DecodeConfig, Reason
 
@@ -14,7 +15,7 @@ MakeBench = Callable[..., Any]
 PROMPT = "some prompt"
 
 
-class Scripted:
+class Scripted(NoDrafts):
     """Drafts `says` from where the history stands, with the tokens at `wrong` offsets changed; records what it saw."""
 
     def __init__(self, says: Sequence[int], wrong: Sequence[int] = (), most: int = 8) -> None:
@@ -22,10 +23,9 @@ class Scripted:
         self.seen: list[int] = []
         self.limits: list[int] = []
 
-    def __call__(self, config: DecodeConfig) -> "Scripted":
-        return self
-
     def propose(self, history: Ids, limit: int) -> Sequence[int]:
+        if not limit:
+            return ()
         at = len(history) - len(PROMPT)
         self.seen.append(len(history))
         self.limits.append(limit)
@@ -45,7 +45,7 @@ def test_d1_drafts_right_or_wrong_do_not_change_the_output(
     bench: MakeBench, config: DecodeConfig, wrong: Sequence[int]
 ) -> None:
     plain = bench().run(PROMPT, decode=config)
-    here = bench(drafter=Scripted(plain.ids, wrong))
+    here = bench(drafters=Scripted(plain.ids, wrong))
     drafted = here.run(PROMPT, decode=config)
     assert (drafted.text, drafted.ids, drafted.ended.reason) == (plain.text, plain.ids, plain.ended.reason)
     assert here.slot.shelf.tapes[0].ids.tolist() == (plain.prompt_ids + plain.ids)[: drafted.ended.length]
@@ -54,7 +54,7 @@ def test_d1_drafts_right_or_wrong_do_not_change_the_output(
 def test_d2_positions_follow_the_accepted_count(bench: MakeBench) -> None:
     plain = bench().run(PROMPT, decode=DecodeConfig(max_tokens=20))
     drafter = Scripted(plain.ids, wrong=(4,), most=6)
-    here = bench(drafter=drafter)
+    here = bench(drafters=drafter)
     here.run(PROMPT, decode=DecodeConfig(max_tokens=20))
     start = len(PROMPT)
     # 1 from the prefill; 3 of 6 accepted and 1 corrected; 6 of 6 and 1 more, twice; the last one needs no draft.
@@ -65,11 +65,11 @@ def test_d2_positions_follow_the_accepted_count(bench: MakeBench) -> None:
 def test_a_draft_never_goes_beyond_what_may_be_said_or_fits(bench: MakeBench) -> None:
     plain = bench().run(PROMPT, decode=DecodeConfig(max_tokens=30))
     drafter = Scripted(plain.ids, most=100)
-    said = bench(drafter=drafter, chunk=16).run(PROMPT, decode=DecodeConfig(max_tokens=30))
+    said = bench(drafters=drafter, chunk=16).run(PROMPT, decode=DecodeConfig(max_tokens=30))
     assert said.ids == plain.ids
     assert drafter.limits == [15, 12]
     drafter = Scripted(plain.ids, most=100)
-    said = bench(drafter=drafter, context=20).run(PROMPT, decode=DecodeConfig(max_tokens=30))
+    said = bench(drafters=drafter, context=20).run(PROMPT, decode=DecodeConfig(max_tokens=30))
     assert (said.ids, said.ended.reason) == (plain.ids[: 20 - len(PROMPT) + 1], Reason.CONTEXT)
 
 
@@ -77,7 +77,7 @@ def test_an_end_token_inside_a_draft_ends_the_answer(bench: MakeBench) -> None:
     plain = bench(end_one_in=12).run(PROMPT, decode=DecodeConfig(max_tokens=200))
     assert plain.ended.reason is Reason.END
     end = 258
-    here = bench(end_one_in=12, drafter=Scripted([*plain.ids, end, 97, 98]))
+    here = bench(end_one_in=12, drafters=Scripted([*plain.ids, end, 97, 98]))
     drafted = here.run(PROMPT, decode=DecodeConfig(max_tokens=200))
     assert (drafted.text, drafted.ids, drafted.ended.reason) == (plain.text, plain.ids, Reason.END)
     assert here.tapes() == [("real", "ann/one", drafted.ended.length)]
@@ -88,7 +88,7 @@ def test_a_stop_string_inside_a_draft_ends_the_answer(bench: MakeBench) -> None:
     whole = bench().run(PROMPT, decode=DecodeConfig(max_tokens=40))
     config = DecodeConfig(max_tokens=40, stop=(whole.text[9:12],))
     plain = bench().run(PROMPT, decode=config)
-    drafted = bench(drafter=Scripted(whole.ids, most=40)).run(PROMPT, decode=config)
+    drafted = bench(drafters=Scripted(whole.ids, most=40)).run(PROMPT, decode=config)
     assert plain.ended.reason is Reason.STOP
     assert (drafted.text, drafted.ids, drafted.ended.reason) == (plain.text, plain.ids, Reason.STOP)
     assert whole.text.startswith(plain.text)
@@ -97,21 +97,21 @@ def test_a_stop_string_inside_a_draft_ends_the_answer(bench: MakeBench) -> None:
 
 def test_without_rollback_nothing_is_drafted(bench: MakeBench) -> None:
     drafter = Scripted([97] * 50)
-    bench(drafter=drafter, rollback=False).run(PROMPT, decode=DecodeConfig(max_tokens=20))
+    bench(drafters=drafter, rollback=False).run(PROMPT, decode=DecodeConfig(max_tokens=20))
     assert drafter.seen == []
 
 
 def test_a_refused_rollback_starts_the_tape_again_and_changes_nothing(bench: MakeBench) -> None:
     config = DecodeConfig(max_tokens=20)
     plain = bench().run(PROMPT, decode=config)
-    drafted = bench(drafter=Scripted(plain.ids, wrong=(4, 11)), refuse_trim=True).run(PROMPT, decode=config)
+    drafted = bench(drafters=Scripted(plain.ids, wrong=(4, 11)), refuse_trim=True).run(PROMPT, decode=config)
     assert (drafted.text, drafted.ids) == (plain.text, plain.ids)
 
 
 def test_a_draft_that_is_stopped_leaves_only_what_was_said(bench: MakeBench) -> None:
     plain = bench().run(PROMPT, decode=DecodeConfig(max_tokens=30))
     for reads in range(3, 12):
-        here = bench(drafter=Scripted(plain.ids, wrong=(6,)), poll_tokens=2, ubatch=2)
+        here = bench(drafters=Scripted(plain.ids, wrong=(6,)), poll_tokens=2, ubatch=2)
         here.flag.after = reads
         said = here.run(PROMPT, decode=DecodeConfig(max_tokens=30))
         here.flag.clear()

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from modeld.backends.base import BackendError
+from modeld.engine.messages import Save, Saved
 from modeld.slot import SlotSettings
 from modelwire.messages import DecodeConfig, Outcome, Reason
 
@@ -29,6 +32,26 @@ def test_s4_two_sessions_that_do_not_fit_together_take_turns_without_prefill(ben
     figures = here.slot.figures()
     assert (figures.parked, figures.restored) == (1, 6)
     assert figures.parked_bytes > 0
+
+
+def test_of_several_parked_tapes_the_one_that_saves_most_comes_back(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    for number in (1, 2, 3, 4):
+        here.run(f"{number}" * 130, session=f"s{number}")
+    assert here.slot.figures().parked == 3
+    again = here.run("2" * 130 + "!", session="s2", decode=TEN)
+    assert (again.begun.reused, here.slot.figures().restored) == (130, 1)
+    assert again.ids == bench().run("2" * 130 + "!", decode=TEN).ids
+
+
+def test_s6_kept_logits_that_come_back_answer_no_longer_prompt(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    said = here.run(ONE, session="one", decode=TEN)
+    here.run(TWO, session="two")
+    whole = said.prompt_ids + said.ids[:9]
+    again = here.run(base=whole, session="one", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.prefilled) == (1, 1)
+    assert again.ids == bench().run(base=whole, decode=TEN).ids
 
 
 def test_kept_logits_come_back_too(bench: MakeBench) -> None:
@@ -72,6 +95,35 @@ def test_without_parking_a_session_is_prefilled_again(bench: MakeBench, why: str
     assert here.run(ONE, session="one").ended.usage.outcome is Outcome.COLD
 
 
+@pytest.mark.parametrize("what", ["save", "load"])
+def test_a_state_that_is_refused_is_prefilled_again(
+    bench: MakeBench, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(**TIGHT)
+    monkeypatch.setattr(here.backend, what, _refuse)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    assert here.slot.figures().parked == (what == "load")
+    again = here.run(ONE, session="one", decode=TEN)
+    assert (again.ended.usage.outcome, here.slot.figures().restored) == (Outcome.COLD, 0)
+    assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
+@pytest.mark.parametrize("what", ["save", "load"])
+def test_a_copy_that_is_refused_starts_cold(bench: MakeBench, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a backend that cannot fork."""
+    here = bench(refuse_fork=True)
+    monkeypatch.setattr(here.backend, what, _refuse)
+    here.run(ONE)
+    guess = here.run(ONE + "and more", guess=True)
+    assert (guess.ended.reason, guess.begun.reused) == (Reason.PREFILLED, 0)
+    assert here.run(ONE + "and more", decode=TEN).ids == bench().run(ONE + "and more", decode=TEN).ids
+
+
+def _refuse(*_: object) -> None:
+    raise BackendError("this state is refused")
+
+
 def test_guesses_hold_no_more_cells_than_their_budget(bench: MakeBench) -> None:
     here = bench(settings=SlotSettings(spare_cells=100))
     here.run("s" * 50, session="real")
@@ -90,3 +142,85 @@ def test_tapes_that_become_ownerless_are_held_to_the_budget(bench: MakeBench) ->
         here.run("s" * 20 + letter * 60, guess=True)
         here.run("s" * 20 + letter * 60 + "!")
     assert here.slot.figures().cells_used <= 81 + 100
+
+
+def test_s4_a_snapshot_comes_back_as_often_as_wanted_with_its_bits_when_its_tape_is_gone(bench: MakeBench) -> None:
+    here, roomy = bench(**TIGHT), bench()
+    one = here.run(ONE, session="one", decode=TEN)
+    ids = one.prompt_ids + one.ids
+    expected = roomy.run(base=ids, decode=TEN).ids
+    assert save(here, ids) > 0
+    for time in range(3):
+        here.run(closed=(("ann", "one"),))
+        here.run(f"{time}" + TWO, session="two")
+        here.run(base=ids, session="three")
+        again = here.run(base=ids, session="three", decode=TEN)
+        assert again.ids == expected
+        assert again.ended.usage.prefilled <= 1  # the token that was generated last was never fed
+        here.run(closed=(("ann", "three"),))
+    assert here.slot.figures().restored == 3
+
+
+def test_the_logits_of_a_snapshot_are_kept(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    ids = here.run(ONE, session="one", guess=True).prompt_ids
+    save(here, ids)
+    here.run(TWO, session="two")
+    here.run(base=ids, session="three")
+    again = here.run(base=ids, session="three", decode=TEN)
+    assert (again.ended.usage.forward_passes, again.ids) == (0, bench().run(ONE, decode=TEN).ids)
+
+
+def test_a_snapshot_of_a_parked_session_shares_its_bytes_and_goes_when_it_is_closed(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    ids = here.run(ONE, session="one").prompt_ids
+    here.run(TWO, session="two")
+    assert here.slot.figures().parked == 1
+    assert save(here, ids) > 0
+    here.run(closed=(("ann", "one"),))
+    assert here.slot.figures().parked == 1
+    assert save(here, ids, "other") > 0
+    assert here.slot.figures().parked == 2
+    save(here, [1], "third", closed=(("ann", "snapshot"),))
+    assert here.slot.figures().parked == 1
+    here.run(closed=(("ann", "other"),))
+    assert here.slot.figures().parked == here.slot.figures().parked_bytes == 0
+
+
+@pytest.mark.parametrize("why", ["no memory for it", "a backend that cannot export", "too short", "nothing is there"])
+def test_without_bytes_a_snapshot_is_prefilled_and_says_the_same(bench: MakeBench, why: str) -> None:
+    settings = SlotSettings(parking_bytes=0 if why == "no memory for it" else 10**9)
+    here = bench(**TIGHT, settings=settings, export=why != "a backend that cannot export")
+    prompt = "short" if why == "too short" else ONE
+    ids = here.run(prompt, session="one").prompt_ids
+    if why == "nothing is there":
+        here.run(closed=(("ann", "one"),))
+    assert save(here, ids) == 0
+    here.run(TWO, session="two", closed=(("ann", "one"),))
+    again = here.run(base=ids, session="three", decode=TEN)
+    assert (again.ended.usage.reused, again.ids) == (0, bench().run(prompt, decode=TEN).ids)
+
+
+def test_snapshots_are_within_the_memory_for_parked_tapes_the_oldest_goes(bench: MakeBench) -> None:
+    here = bench(settings=SlotSettings(parking_bytes=10_000))
+    for number in range(12):
+        ids = here.run(f"{number}" * 150, session=f"s{number}").prompt_ids
+        assert 0 < save(here, ids, f"{number}") <= here.slot.figures().parked_bytes <= 10_000
+    assert 1 <= here.slot.figures().parked < 11
+
+
+def save(here: Any, ids: list[int], place: str = "snapshot", closed: tuple[tuple[str, str], ...] = ()) -> int:
+    saved = here.slot.save(Save(client="ann", place=place, ids=np.array(ids, "<i4").tobytes(), closed=closed))
+    here.slot.check()
+    assert isinstance(saved, Saved)
+    return saved.bytes
+
+
+def test_tapes_that_become_ownerless_without_any_guess_are_held_to_the_budget_too(bench: MakeBench) -> None:
+    """A session that goes on from other sessions' tapes, one after the other, leaves its own."""
+    here = bench(settings=SlotSettings(spare_cells=100))
+    for number, letter in enumerate("abcdef", 1):
+        here.run(letter * 20, session=letter)
+        here.run(letter * 20 + "x" * 60, session="one")
+        assert here.slot.figures().cells_used <= 20 * number + 60 + 100
+    assert ("ownerless", "ann/one", 80) in here.tapes()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeld.backends.base import BackendError, Ids
-from modeld.slot.sampling import Sampler, check_config
+from modeld.slot.sampling import Sampler, _top_p, check_config
 from modelwire.errors import WireError
 from modelwire.messages import DecodeConfig
 
@@ -75,6 +75,18 @@ def test_top_p_keeps_the_token_that_crosses_the_line_and_at_least_one() -> None:
     scores = tuple(math.log(share) for share in (0.5, 0.3, 0.2))
     assert set(_drawn(scores, top_p=0.6)) == {0, 1}
     assert set(_drawn(scores, top_p=0.0)) == {0}
+
+
+@given(st.integers(0, 2**32), st.floats(0.1, 9), st.floats(0, 1))
+def test_top_p_of_a_large_vocabulary_is_that_of_all_of_it_in_order(seed: int, spread: float, p: float) -> None:
+    logits = np.round(np.random.default_rng(seed).normal(0, spread, 900), 1).astype(np.float32)
+    order = np.argsort(-logits, kind="stable")
+    powers = np.exp(logits[order].astype(np.float64))
+    before = (np.cumsum(powers) - powers) / powers.sum()
+    kept = _top_p(logits, p).tolist()
+    assert kept == order[: len(kept)].tolist()
+    least, most = (int(np.count_nonzero(before < p + difference)) for difference in (-1e-5, 1e-5))
+    assert max(1, least) <= len(kept) <= max(1, most)
 
 
 def test_min_p_is_relative_to_the_best() -> None:

@@ -143,6 +143,19 @@ def test_room_is_made_in_order_and_never_from_the_own_tape(stand: Callable[..., 
     assert list(map(here.text, here.shelf.tapes)) == ["ddd"]
 
 
+def test_guesses_go_before_ownerless_tapes_and_those_before_sessions_however_old(stand: Callable[..., Stand]) -> None:
+    here = stand(cells=12, context=12)
+    here.put("abcd", ONE)
+    here.put("abX", ONE, guess=True)
+    here.put("abXY", ONE)  # adopted: the session's former tape holds more and is nobody's now
+    here.put("zzz", TWO, guess=True)
+    own = here.put("q", OTHER)
+    assert here.shelf.make_room(own, 4)
+    assert sorted(map(here.text, here.shelf.tapes)) == ["abXY", "abcd", "q"]
+    assert here.shelf.make_room(own, 6)
+    assert sorted(map(here.text, here.shelf.tapes)) == ["abXY", "q"]
+
+
 def test_a_tape_that_was_just_used_is_not_the_next_to_go(stand: Callable[..., Stand]) -> None:
     here = stand(sequences=2)
     here.put("a", ONE)

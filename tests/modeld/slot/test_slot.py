@@ -83,6 +83,15 @@ def test_a_full_match_without_kept_logits_decodes_one_token_again(bench: MakeBen
     assert shorter.ids == bench().run("abcdef", decode=TEN).ids
 
 
+def test_s6_kept_logits_answer_no_longer_prompt(bench: MakeBench) -> None:
+    here = bench()
+    first = here.run("abcd", decode=TEN)
+    longer = (first.prompt_ids + first.ids)[:8]
+    again = here.run(base=longer, decode=TEN)
+    assert again.ended.usage.forward_passes == 1
+    assert again.ids == bench().run(base=longer, decode=TEN).ids
+
+
 def test_a_prefix_that_is_resident_costs_nothing_and_cuts_nothing(bench: MakeBench) -> None:
     here = bench()
     here.run("abcdefgh")
@@ -389,7 +398,8 @@ def test_tidying_waits_until_nobody_waits(bench: MakeBench) -> None:
     assert here.slot.figures().relocated == 51
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.long)])
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.long)])
 def test_after_many_forks_and_discards_all_cells_are_free_again(bench: MakeBench, count: int) -> None:
     here = bench(context=200, cells=300, sequences=5, chunk=64)
     here.run("a" * 60)

@@ -4,19 +4,32 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from modeld.backends.base import Ids
 from modeld.backends.fake import FakeBackend, FakeScript, Fault
 from modeld.backends.flag import LocalFlag
-from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run
+from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run, Save
 from modeld.slot import Slot, SlotSettings
+from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup
 from modeld.slot.tape import Owner, TapeKind
 from modelwire.messages import DecodeConfig, Reason, Text
 
+LONG = settings.get_current_profile_name() == "long"
+STEPS = 20_000
+"""What `make test-long` runs at least."""
 CLIENTS, SESSIONS = ("ann", "bob"), ("one", "two")
 SMALL = FakeScript(context=40, cells=56, sequences=3, chunk=8, poll_tokens=2, alphabet="abé", end_one_in=9)
 SHAPES = (
@@ -44,8 +57,11 @@ FAULTS = st.sampled_from((*[None] * 12, Fault.FAIL, Fault.CELLS))
 STOPS = st.sampled_from((*[None] * 8, 0, 1, 3, 6, 10, 15))
 CLOSED = st.sampled_from((*[()] * 6, (("ann", "one"),), (("bob", "two"), ("ann", "two"))))
 
+FLAT = {1: 0.01, 32: 0.011}
+"""Seconds by rows with which drafts pay even if they are seldom right."""
 
-class Recalling:
+
+class Recalling(NoDrafts):
     """Drafts what a run of its own would say, wrong where `wrong` says so."""
 
     def __init__(self) -> None:
@@ -59,7 +75,7 @@ class Recalling:
         return [token ^ 1 if spoil else token for token, spoil in zip(known, wrong, strict=False)]
 
 
-def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:
+def _slot(script: FakeScript, flag: LocalFlag, drafters: Drafters, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:
     backend = FakeBackend(script, flag)
     ticks = iter(range(10**9))
     slot = Slot(
@@ -67,7 +83,7 @@ def _slot(script: FakeScript, flag: LocalFlag, drafter: Recalling, parking_bytes
         stop=flag,
         clock=lambda: next(ticks) / 100,
         settings=SlotSettings(chunk_floor=4, guess_chunk_ms=50, parking_least=3, parking_bytes=parking_bytes),
-        drafter=lambda config: drafter,
+        drafters=drafters,
     )
     return slot, backend
 
@@ -87,13 +103,16 @@ def _said(messages: Sequence[FromEngine]) -> tuple[str, list[int]]:
 
 class SlotMachine(RuleBasedStateMachine):
     prompts = Bundle("prompts")
+    steps = 0
 
-    @initialize(shape=st.sampled_from(SHAPES), target=prompts)
-    def start(self, shape: FakeScript) -> tuple[int, ...]:
+    @initialize(shape=st.sampled_from(SHAPES), looks_up=st.booleans(), target=prompts)
+    def start(self, shape: FakeScript, looks_up: bool) -> tuple[int, ...]:
         self.script = shape
+        self.checked = 0
         self.flag = LocalFlag()
         self.drafter = Recalling()
-        self.slot, self.backend = _slot(evolve(shape), self.flag, self.drafter, parking_bytes=5000)
+        drafters = PromptLookup(Lengths(Costs.measured(FLAT))) if looks_up else self.drafter
+        self.slot, self.backend = _slot(evolve(shape), self.flag, drafters, parking_bytes=5000)
         self.total = self.backend.free_cells
         return (97,)
 
@@ -159,10 +178,20 @@ class SlotMachine(RuleBasedStateMachine):
             assert messages[-1].reason in (Reason.PREFILLED, Reason.PREEMPTED, Reason.CONTEXT)
             assert not ids
 
+    @rule(prompt=prompts, client=st.sampled_from(CLIENTS), closed=CLOSED)
+    def save(self, prompt: tuple[int, ...], client: str, closed: tuple[tuple[str, str], ...]) -> None:
+        """A snapshot changes no tape; what is asked later may come from it."""
+        before = self._real_tapes(closed)
+        ids = np.array(prompt, "<i4").tobytes()
+        saved = self.slot.save(Save(client=client, place="snapshot", ids=ids, closed=closed))
+        assert self._real_tapes(()) == before
+        assert saved.bytes <= self.slot.figures().parked_bytes <= 5000
+
     @invariant()
     def the_slot_knows_what_is_resident(self) -> None:
         if not hasattr(self, "slot"):
             return
+        self.checked += 1
         self.slot.check()
         self.backend.check()
         if self.backend.capabilities.fork == "cells":
@@ -175,11 +204,12 @@ class SlotMachine(RuleBasedStateMachine):
         """Everything closed, every cell is free again."""
         if not hasattr(self, "slot"):
             return
-        everyone = tuple((client, session) for client in CLIENTS for session in SESSIONS)
+        everyone = tuple((client, session) for client in CLIENTS for session in (*SESSIONS, "snapshot"))
         _run(self.slot, Run(client="none", session="none", guess=False, closed=everyone))
         self.slot.check()
         assert self.slot.figures().tapes == self.slot.figures().cells_used == self.slot.figures().parked == 0
         assert self.backend.free_cells == self.total
+        type(self).steps += self.checked - 1  # once before the first step
 
     # --- how ----------------------------------------------------------------------------------------------
 
@@ -261,7 +291,14 @@ class SlotMachine(RuleBasedStateMachine):
         return len(request.base) // 4 + len(encoded.ids)
 
 
-SlotMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
-TestSlotMachine = SlotMachine.TestCase
+@pytest.mark.timeout(3600 if LONG else 300)
+def test_s4_s5_s6_s7_s11_d1_any_sequence_of_operations_leaves_right_tapes() -> None:
+    """And right answers; with everything closed, all cells are free."""
+    examples, steps = (240, 100) if LONG else (60, 30)
+    run_state_machine_as_test(
+        SlotMachine,
+        settings=settings(
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+    assert SlotMachine.steps >= STEPS or not LONG

@@ -14,10 +14,12 @@ from intentd.plan.desks import Desks
 from intentd.plan.offers import OfferBook, Offering
 from intentd.plan.tools import catalogue
 from intentd.planner import Planner, template_name
+from intentd.runs import Runs
 from intentd.shelf import TemplateShelf
 from intentd.sources.host import HostWatch, lack
 from intentd.sources.modeld import ModeldKeeper
 from intentd.speculator import Speculator
+from modelwire import logs
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +35,13 @@ class App:
         self.desks = Desks()
         self.speculator = Speculator(config.modeld, self.planner, self.offers, self.desks)
         self.speculator.paused = not config.guess
+        self.runs = Runs(self.offers, Intake(self._catalogue))
         self.keeper = ModeldKeeper(config.modeld)
         self.door = Door(
             config.socket,
             self.offers,
             self.speculator,
-            Intake(self._catalogue),
+            self.runs,
             self._title_of,
             self._problems,
             self.desks,
@@ -80,9 +83,7 @@ class App:
 
 def serve(config: Config, *, idle_s: float | None = None) -> int:
     """Runs the daemon until SIGINT or SIGTERM, or until no editor was there for `idle_s`."""
-    logging.basicConfig(
-        stream=sys.stderr, level=config.log_level.upper(), format="intentd: %(levelname)s %(name)s: %(message)s"
-    )
+    logs.set_up("intentd", level=config.log_level, form=config.log_format)
     sys.setswitchinterval(SWITCH_S)
     return asyncio.run(_serve(App(config), config.socket, idle_s))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 INTERRUPTED = 130
-_SETTINGS = ("socket", "modeld", "templates", "tools", "log_level")
+_SETTINGS = ("socket", "modeld", "templates", "tools", "log_level", "log_format")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -106,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--tools", metavar="DIR", help="tools' patterns that add to the built-in ones or replace them")
     serve.add_argument("--idle", type=float, metavar="SECONDS", help="end when no editor was there for so long")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    serve.add_argument("--log-format", choices=("text", "json"), help="json is one object a line")
     lsp = _command(commands, "lsp", "be a language server on standard input and output", "intentd lsp --no-autostart")
     lsp.add_argument("--no-autostart", dest="autostart", action="store_false", help="do not start missing daemons")
     lsp.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")

@@ -4,11 +4,12 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, fields, frozen
 from platformdirs import user_config_path
 
+from modelwire import logs
 from modelwire.endpoint import default_endpoint
 
 
@@ -32,6 +33,7 @@ class Config:
     templates: Path = field(factory=lambda: config_dir() / "templates")
     tools: Path = field(factory=lambda: config_dir() / "tools")
     log_level: str = "warning"
+    log_format: Literal["text", "json"] = "text"
 
 
 _VARIABLES = {
@@ -42,6 +44,7 @@ _VARIABLES = {
     "templates": "GUESSAHEAD_TEMPLATES",
     "tools": "GUESSAHEAD_TOOLS",
     "log_level": "GUESSAHEAD_LOG_LEVEL",
+    "log_format": "GUESSAHEAD_LOG_FORMAT",
 }
 _LEVELS = ("debug", "info", "warning", "error")
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -87,6 +90,8 @@ def _check(name: str, value: Any, origin: str) -> Any:
         raise ConfigError(f"{origin}: {name!r} is a string, not {value!r}")
     if name == "log_level" and value not in _LEVELS:
         raise ConfigError(f"{origin}: 'log_level' is one of {', '.join(_LEVELS)}, not {value!r}")
+    if name == "log_format" and value not in logs.FORMS:
+        raise ConfigError(f"{origin}: 'log_format' is one of {', '.join(logs.FORMS)}, not {value!r}")
     if name in ("socket", "modeld"):
         return value if "://" in str(value) else f"ipc://{Path(value).absolute()}"
     return Path(value).expanduser() if name in ("templates", "tools") else value

@@ -1,25 +1,27 @@
-"""Owns intentd's socket: makes events and questions of messages, and answers back. It plans and guesses nothing."""
+"""Owns intentd's socket: makes events and questions of messages, and answers back. It plans and guesses nothing.
+
+What is known of wrapped commands is in `runs`.
+"""
 
 import asyncio
 import contextlib
 import logging
-import re
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from importlib.metadata import version
-from pathlib import Path
 
 from attrs import define, field
 
 from intentd.completer import Completer
 from intentd.editors import Editors
-from intentd.intake import Intake
+from intentd.faults import told
 from intentd.messages import (
     INTENTD,
     Ask,
     Closed,
     CommandFinished,
+    CommandQuiet,
     CommandStarted,
     Complete,
     CompletionUsed,
@@ -33,13 +35,12 @@ from intentd.messages import (
     Shown,
     ShownPrompt,
 )
-from intentd.plan.desks import Desks, offering
-from intentd.plan.events import CommandEnded
-from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
-from intentd.plan.views import only
-from intentd.shown import View
+from intentd.plan.desks import Desks
+from intentd.plan.offers import OfferBook, Offering
+from intentd.questions import asked_for
+from intentd.runs import Runs
 from intentd.speculator import Speculator
-from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
+from intentd.workspace import root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import (
     PROTOCOL_VERSION,
@@ -60,19 +61,6 @@ log = logging.getLogger(__name__)
 
 BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
-_ACTION = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-TAKE_IN_S = 10.0
-"""So long a question waits for the output of a command that has just ended."""
-
-
-@define(eq=False)
-class _Run:
-    """A wrapped command that has been announced and has not ended."""
-
-    client: str
-    op: str
-    message: CommandStarted
-    started_ns: int = field(factory=time.time_ns)
 
 
 @define(eq=False)
@@ -82,16 +70,14 @@ class Door:
     endpoint: str
     offers: OfferBook
     speculator: Speculator
-    intake: Intake
+    runs: Runs
     title_of: Callable[[Offering], str]
     problems: Callable[[], tuple[str, ...]]
     desks: Desks = field(factory=Desks)
     starts_modeld: Callable[[], None] = lambda: None
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
-    _runs: dict[str, _Run] = field(factory=dict)
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
-    _taking: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
     _editors: Editors = field(init=False)
@@ -121,7 +107,7 @@ class Door:
         since = time.monotonic()
         while time.monotonic() - since < seconds:
             await asyncio.sleep(min(seconds / 4, BEAT_MS / 1000))
-            if len(self._editors) or self._answers or self._runs:
+            if len(self._editors) or self._answers or self.runs.running:
                 since = time.monotonic()
 
     async def close(self) -> None:
@@ -144,9 +130,10 @@ class Door:
                 self._send(client, op, self._welcome())
             case CommandStarted():
                 self._command_started(client, op, message)
+            case CommandQuiet():
+                self._chore(self._command_quiet(client, op, message))
             case CommandFinished():
-                self._taking.add(task := self._chore(self._command_finished(client, op, message)))
-                task.add_done_callback(self._taking.discard)
+                self._chore(self._command_finished(client, op, message))
             case Ask():
                 self._begin(client, op, self._asked(message))
             case Complete():
@@ -174,48 +161,26 @@ class Door:
                 self._send(client, op, self._status())
 
     def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
-        self._runs[op_key(client, message.run)] = _Run(client, op, message)
+        self.runs.start(client, op, message)
         self._count_runs()
         self._send(client, op, Accepted())
 
+    async def _command_quiet(self, client: str, op: str, message: CommandQuiet) -> None:
+        found = await self.runs.quiet(client, message)
+        self._count_runs()
+        self._send(client, op, Acknowledged(found=found))
+
     async def _command_finished(self, client: str, op: str, message: CommandFinished) -> None:
-        run = self._runs.pop(op_key(client, message.run), None)
-        if run is None:
+        started = await self.runs.finish(client, message)
+        if started is None:
             self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message="this command was never announced"))
             return
-        try:
-            await self._take_in(run, message)
-        except Exception:
-            log.exception("the output of a command could not be read")
         self._count_runs()
-        self._send(client, run.op, Done(reason=Reason.END))
+        self._send(client, started, Done(reason=Reason.END))
         self._send(client, op, Acknowledged(found=True))
 
-    async def _take_in(self, run: _Run, message: CommandFinished) -> None:
-        """In a worker thread: half a megabyte takes a while to scrub and to read."""
-        cwd = run.message.cwd
-        event = CommandEnded(
-            workspace=root_of(cwd),
-            cwd=cwd,
-            exit=message.exit,
-            output=message.output.decode(errors="replace"),
-            argv=run.message.argv,
-        )
-        if Workspace(Path(event.workspace)).opted_out():
-            self.offers.forget(event.workspace)
-            return
-        cut = message.total > len(message.output)
-        failures = await asyncio.to_thread(self.intake.failures, event, cut=cut, started_ns=run.started_ns)
-        self.offers.take(event, failures)
-        log.info("command ended with %s: %s failures", message.exit, "no" if failures is None else len(failures))
-
-    async def _taken_in(self) -> None:
-        """A question that comes right behind a command is about what that has printed."""
-        if self._taking:
-            await asyncio.wait(self._taking, timeout=TAKE_IN_S)
-
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
-        await self._taken_in()
+        await self.runs.taken_in()
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
@@ -227,44 +192,11 @@ class Door:
         self._answers[client, op] = task
 
     async def _asked(self, message: Ask) -> AsyncGenerator[object, None]:
-        await self._taken_in()
-        about, intent = self._asked_for(message)
+        await self.runs.taken_in()
+        about, intent = asked_for(message, self.offers)
         async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
             async for reply in replies:
                 yield reply
-
-    def _asked_for(self, message: Ask | GetPrompt) -> tuple[Offering, Intent]:
-        """Raises `WireError`."""
-        view = message.view if isinstance(message, Ask) else None
-        if view is not None:
-            return self._asked_of(view, message.intent)
-        workspace = root_of(message.cwd)
-        intent = next((intent for intent in INTENTS if intent == message.intent), None)
-        found = self.offers.find(workspace, message.offer)
-        if intent is None:
-            words = f"nobody can {message.intent!r}; there are {', '.join(INTENTS)}"
-        elif Workspace(Path(workspace)).opted_out():
-            words = f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
-        elif found:
-            return found, intent
-        elif message.offer:
-            words = f"there is no offer {message.offer!r} in {workspace}: 'intentd offers' lists them"
-        else:
-            words = f"no failure is known in {workspace}: run the command with 'intentd run -- COMMAND'"
-        raise WireError(ErrorCode.BAD_REQUEST, words)
-
-    @staticmethod
-    def _asked_of(view: View, intent: Intent) -> tuple[Offering, Intent]:
-        """Raises `WireError`."""
-        if Workspace(Path(view.workspace)).opted_out():
-            words = f"{view.workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
-        elif (view.diagnostics and intent not in INTENTS) or not _ACTION.fullmatch(intent):
-            words = f"nobody can {intent!r}; there are {', '.join(INTENTS)}, and for a selection its actions"
-        elif view.diagnostics or view.selection:
-            return offering(only(view, next(iter(view.diagnostics), None), view.selection)), intent
-        else:
-            words = "the view shows nothing to ask about: no diagnostic and no selection"
-        raise WireError(ErrorCode.BAD_REQUEST, words)
 
     async def _answer(self, client: str, op: str, said: AsyncGenerator[object, None]) -> None:
         try:
@@ -273,21 +205,21 @@ class Door:
                     self._send(client, op, reply)
         except (WireError, DaemonUnreachable, EndpointError) as fault:
             self._send(client, op, _error(fault))
-        except Exception:
-            log.exception("an answer failed")
+        except Exception as fault:
+            log.error("an answer failed:\n%s", told(fault))
             self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
         finally:
             self._answers.pop((client, op), None)
 
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:
-            await self._taken_in()
-            about, intent = self._asked_for(message)
-            turn = await self.speculator.turn(about, intent)
+            await self.runs.taken_in()
+            offering, intent = asked_for(message, self.offers)
+            turn = await self.speculator.turn(offering, intent)
         except WireError as fault:
             self._send(client, op, _error(fault))
         else:
-            self._send(client, op, ShownPrompt(offer=about.id, messages=turn.messages))
+            self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages))
 
     async def _cancel(self, client: str, op: str, target: str) -> None:
         """Acknowledged once no token will follow (S9)."""
@@ -307,8 +239,7 @@ class Door:
             if owner == client:
                 task.cancel()
         self._editors.gone(client)
-        for key in [key for key, run in self._runs.items() if run.client == client]:
-            del self._runs[key]
+        self.runs.forget(client)
         self._count_runs()
 
     async def _watch_silence(self) -> None:
@@ -319,7 +250,7 @@ class Door:
                 self._router.forget(client)
 
     def _count_runs(self) -> None:
-        self.speculator.commands_running = len(self._runs)
+        self.speculator.commands_running = self.runs.running
         self.speculator.poke()
 
     # --- words --------------------------------------------------------------------------------------------------
@@ -342,14 +273,14 @@ class Door:
             beat_ms=BEAT_MS,
         )
 
-    def _offer(self, one: Offering) -> Offer:
+    def _offer(self, offering: Offering) -> Offer:
         return Offer(
-            id=one.id,
-            number=one.number,
-            trigger=one.failure.trigger,
-            title=self.title_of(one),
-            workspace=one.workspace,
-            warm=self.speculator.is_warm(one),
+            id=offering.id,
+            number=offering.number,
+            trigger=offering.failure.trigger,
+            title=self.title_of(offering),
+            workspace=offering.workspace,
+            warm=self.speculator.is_warm(offering),
         )
 
     def _status(self) -> DaemonStatus:
@@ -361,15 +292,15 @@ class Door:
             modeld_reachable=self.speculator.reachable,
             offers=tuple(map(self._offer, self.offers.all())),
             uptime_s=time.monotonic() - self._started,
-            figures={**self.speculator.figures, "commands_running": len(self._runs), "editors": len(self._editors)},
+            figures={
+                **self.speculator.figures,
+                **self.speculator.progress,
+                "commands_running": self.runs.running,
+                "editors": len(self._editors),
+            },
             triggers=self.speculator.ledger.figures(time.monotonic()),
             problems=self.problems(),
         )
-
-
-def op_key(client: str, run: str) -> str:
-    """A client can end only what it has announced itself."""
-    return f"{client}/{run}"
 
 
 def _error(fault: Exception) -> Error:

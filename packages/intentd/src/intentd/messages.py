@@ -35,10 +35,23 @@ class CommandStarted:
 
 
 @frozen(kw_only=True)
+class CommandQuiet:
+    """A command that watches files has ended a cycle and waits, or (`quiet` false) goes on. Answered by `acknowledged`.
+
+    `output` is the end of the `total` bytes of the cycle.
+    """
+
+    run: str
+    quiet: bool
+    output: bytes = b""
+    total: int = 0
+
+
+@frozen(kw_only=True)
 class CommandFinished:
     """A command has ended, with an exit status or by a signal; without either where nobody knows (`intentd pipe`).
 
-    `output` is the end of its `total` bytes.
+    `output` is the end of its `total` bytes; of one that watches files only of those behind its last whole cycle.
     """
 
     run: str
@@ -172,9 +185,12 @@ class DaemonStatus:
     """Answers `status`. `state` is `idle`, `guessing`, `answering` or `paused`; `reason` says why nothing is guessed.
 
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
-    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`. Of each trigger:
-    `asks`, `hits`, `partials`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it
-    is switched off). `others` are the offers behind the first. `problems` are lines about unusable files of the user's.
+    `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`; while one
+    guess is prefilled `guess_done` and `guess_total` tokens; `completions_accepted`, `completions_rejected`. Of each
+    trigger: `asks`,
+    `hits`, `partials`, `warm`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it
+    is switched off). `others` are the offers behind the first, `fix` the changes that mend. `problems` are lines about
+    unusable files of the user's.
     """
 
     state: str
@@ -191,6 +207,7 @@ class DaemonStatus:
 
 KINDS: Mapping[str, type] = {
     "command_started": CommandStarted,
+    "command_quiet": CommandQuiet,
     "command_finished": CommandFinished,
     "ask": Ask,
     "editor_opened": EditorOpened,
@@ -222,6 +239,7 @@ INTENTD = Protocol(
             Beat,
             Cancel,
             CommandStarted,
+            CommandQuiet,
             CommandFinished,
             Ask,
             EditorOpened,

@@ -4,14 +4,18 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from attrs import evolve, frozen
 
+from intentd.faults import told
 from intentd.messages import Complete
+from intentd.plan.events import Changed
 from intentd.plan.inline import Completion, build_inline
 from intentd.plan.offers import Intent, Offering
 from intentd.plan.privacy import scrub
@@ -20,8 +24,11 @@ from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, 
 from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
 from intentd.shown import View
+from intentd.sources.git import content
 from intentd.texts import Look, Texts, holds
 from intentd.workspace import OPT_OUT_FILE, Signature
+
+log = logging.getLogger(__name__)
 
 Built = TypeVar("Built")
 
@@ -45,7 +52,7 @@ class Planner:
         self._templates = templates
         self._texts = Texts()
         self._anchors: OrderedDict[str, str] = OrderedDict()
-        self._kept: OrderedDict[tuple[str, Intent, int], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int], _Kept] = OrderedDict()
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="planner")
 
     def close(self) -> None:
@@ -53,7 +60,7 @@ class Planner:
 
     async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
-        key = offering.id, intent, context
+        key = offering.id, offering.changed, intent, context
         try:
             template = self._templates.get(template_name(offering, intent))
         except TemplateError as fault:
@@ -83,7 +90,7 @@ class Planner:
     def files_of(self, offerings: Iterable[Offering]) -> frozenset[str]:
         """The files that the offers' turns depend on, as far as they were built."""
         ids = {offering.id for offering in offerings}
-        kept = [one for (id, _, _), one in self._kept.items() if id in ids]
+        kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
     async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
@@ -104,17 +111,33 @@ class Planner:
             look.note(str(look.workspace.root / OPT_OUT_FILE))
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
-            if offering.view is None:
-                self._check(offering, look)
-                result = build(
-                    offering.failure, template, workspace=offering.workspace, context=context, read=look.read
-                )
-            else:
-                fit = _fit(offering.view, look)
-                result = seen_whole(build_view(fit, template, context=context), offering.view, fit)
+            result = self._result(offering, template, context, look)
         except TurnError as fault:
             result = fault
+        except Exception as fault:
+            log.error("a prompt could not be made:\n%s", told(fault))
+            result = TurnError("intentd failed at making its prompt; its log says where")
         return _Kept(template, result, look.seen)
+
+    def _result(self, offering: Offering, template: Template, context: int, look: Look) -> PlannedTurn:
+        """Raises `TurnError`."""
+        if offering.view is not None:
+            fit = _fit(offering.view, look)
+            return seen_whole(build_view(fit, template, context=context), offering.view, fit)
+        self._check(offering, look)
+        return build(
+            offering.failure,
+            template,
+            workspace=offering.workspace,
+            context=context,
+            read=look.read,
+            before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
+        )
+
+    def _before(self, workspace: str, changed: Changed) -> str:
+        """What a file held at the last commit, scrubbed whole (I3)."""
+        data = content(workspace, changed.blob)
+        return "" if data is None or b"\0" in data else self._texts.fit(data)
 
     def _check(self, offering: Offering, look: Look) -> None:
         """Raises `Outdated` where what was there when the first turn was built is gone."""

@@ -63,6 +63,8 @@ class TemplateShelf:
 
 
 def _text(file: Path) -> str:
+    if not file.is_file():
+        raise TemplateError(f"{file}:1: it is no file")
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_TEMPLATE_BYTES + 1)

@@ -1,7 +1,7 @@
-"""Owns the connection to modeld, the one guess in flight, and what is warm by modeld's own word. It decides nothing.
+"""Owns the connection to modeld: what is prepared there and what is asked. It decides nothing.
 
-`plan.policy` decides; what is guessed and what is asked is built by the same function (S10). A guess that fails is
-counted and never shown (S12).
+`plan.policy` decides, `guesser` keeps the one guess in flight, `warmth` what is resident. What is guessed and what is
+asked is built by the same function (S10).
 """
 
 import asyncio
@@ -11,7 +11,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from functools import partial
 
+from intentd.guesser import FAULTS, Guesser
 from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
@@ -21,9 +23,9 @@ from intentd.planner import Planner
 from intentd.sources.files import FileWatch
 from intentd.warmth import Warmth
 from modelwire.client import Client, OperationStream
-from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.errors import ErrorCode, WireError
 from modelwire.link import probe
-from modelwire.messages import Done, Outcome, Reason
+from modelwire.messages import Done, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +33,14 @@ CHECK_S = 1.0
 """How often modeld is asked whether it is still the same."""
 MAX_PREPARED = 3
 """So many offers are kept warm: modeld has room for a few guesses beside the sessions."""
-OTHERS = "others"
-"""The account of offers behind the first: a guess for the likeliest question must not pay for the others."""
+OTHERS, FIX = "others", "fix"
+"""The accounts of offers behind the first and of changes that mend the first: the likeliest must not pay for them."""
 UNKNOWN_CONTEXT = 4096
 """What a prompt is shown for while no modeld has said how much it takes."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 5.0
 TIMEOUT_S = 5.0
-GUESS_AGAIN_S = 10.0
-_WARM = {Reason.PREFILLED, Reason.DUPLICATE, Reason.CONTEXT}
-_FAULTS = (WireError, DaemonUnreachable, EndpointError)
+Wanted = tuple[str, Intent]
+"""A question that may be asked: the offer's id and what is asked of it."""
 
 
 class Speculator:
@@ -65,10 +66,9 @@ class Speculator:
         """The model's tokens around a gap: prefix, suffix, middle."""
         self._answering = 0
         self._completing = 0
-        self._guess: tuple[str, asyncio.Task[None]] | None = None
-        self._plans: dict[str, Candidate] = {}
+        self._plans: dict[Wanted, Candidate] = {}
         self._warm = Warmth(self.ledger)
-        self._failed: set[str] = set()
+        self._guesser = Guesser(self.ledger, self._warm, self.figures, self.poke)
         self._no_turn = ""
 
     def __repr__(self) -> str:
@@ -82,12 +82,12 @@ class Speculator:
     def state(self) -> str:
         if self._answering:
             return "answering"
-        return "paused" if self.paused else "guessing" if self._guess else "idle"
+        return "paused" if self.paused else "guessing" if self._guesser.key else "idle"
 
     @property
     def reason(self) -> str:
         """Why nothing is guessed now; empty where something is about to be."""
-        wanted = [self._plans.get(offer.id) or Candidate(offer.id, "") for offer in self._likeliest()]
+        wanted = [self._plans.get((offer.id, intent)) or Candidate(offer.id, "") for offer, intent in self._wanted()]
         decision = decide(self.situation(tuple(wanted)))
         if isinstance(decision, NoGuess):
             return decision.reason
@@ -95,8 +95,13 @@ class Speculator:
             return "a completion is being made"
         return self._no_turn if not self._plans else ""
 
+    @property
+    def progress(self) -> dict[str, int]:
+        """Of the guess in flight, in tokens."""
+        return self._guesser.progress
+
     def is_warm(self, offering: Offering) -> bool:
-        plan = self._plans.get(offering.id)
+        plan = self._plans.get((offering.id, "explain"))
         return plan is not None and plan.key in self._warm
 
     def poke(self) -> None:
@@ -106,8 +111,8 @@ class Speculator:
     def press(self, lack: str | None) -> None:
         """What the machine lacks from now on; the guess in flight yields to that."""
         self._pressure = lack
-        if lack and self._guess:
-            self._guess[1].cancel()
+        if lack:
+            self._guesser.stop()
         self.poke()
 
     # --- the connection ---------------------------------------------------------------------------------------
@@ -121,7 +126,7 @@ class Speculator:
                     await self._meet(client)
                     delay = FIRST_RETRY_S
                     await self._keep(client)
-            except _FAULTS as fault:
+            except FAULTS as fault:
                 log.debug("modeld: %s", fault)
             finally:
                 await self._part()
@@ -135,7 +140,7 @@ class Speculator:
         self.context = description.limits.context
         self.gap = description.model.fim_tokens
         self._warm.clear()
-        self._failed.clear()
+        self._guesser.failed.clear()
         self._client = client
         self._connected.set()
         log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self.context)
@@ -151,12 +156,12 @@ class Speculator:
                 await client.status()
                 changed = off != self.ledger.switched_off(time.monotonic())
                 if client.welcome.instance != self._instance:
-                    await self._drop_guess()
+                    await self._guesser.drop()
                     await self._meet(client)
                     changed = True
 
     async def _part(self) -> None:
-        await self._drop_guess()
+        await self._guesser.drop()
         self._client = None
         self._connected.clear()
         self._warm.clear()
@@ -178,6 +183,12 @@ class Speculator:
         shown = self._desks.offers()[:MAX_PREPARED]
         return (*shown, *self._offers.all()[: MAX_PREPARED - len(shown) // 2])
 
+    def _wanted(self) -> Iterator[tuple[Offering, Intent]]:
+        """What may be asked next, the likeliest first. A fix shares all but its last sentence with its explanation."""
+        likeliest = self._likeliest()
+        yield from ((offering, "explain") for offering in likeliest)
+        yield from ((offering, "fix") for offering in likeliest[:1] if offering.failure.trigger != "selection")
+
     def situation(self, wanted: tuple[Candidate, ...]) -> Situation:
         return Situation(
             paused=self.paused,
@@ -185,42 +196,43 @@ class Speculator:
             commands_running=self.commands_running,
             answering=self._answering > 0,
             wanted=wanted,
-            in_flight=self._guess[0] if self._guess else None,
+            in_flight=self._guesser.key,
             warm=self._warm.keys(),
-            failed=frozenset(self._failed),
+            failed=frozenset(self._guesser.failed),
             switched_off=self.ledger.switched_off(time.monotonic()),
             pressure=self._pressure,
         )
 
     async def _consider(self, client: Client) -> None:
-        """Builds the turns of the likeliest offers, and starts the guess for the first that needs one."""
-        plans: dict[str, Candidate] = {}
+        """Builds the turns of the likeliest questions, and starts the guess for the first that needs one."""
+        plans: dict[Wanted, Candidate] = {}
         decided = False
-        for offering in self._likeliest():
-            turn = await self._plan(offering)
+        for offering, intent in list(self._wanted()):
+            turn = await self._plan(offering, intent)
             if turn is None:
                 continue
-            account = OTHERS if self._is_behind(offering, plans) else offering.failure.trigger
-            plans[offering.id] = Candidate(turn.key, account)
+            account = FIX if intent == "fix" else self._account(offering, plans)
+            plans[offering.id, intent] = Candidate(turn.key, account)
             self._plans = {**self._plans, **plans}
             decision = decide(self.situation(tuple(plans.values())))
             if not (decided or self._completing) and isinstance(decision, Guess) and client is self._client:
                 decided = True
-                self._start(client, offering, turn, account)
+                self._guesser.start(partial(self._send, client, offering, turn, speculative=True), turn.key, account)
         self._plans = plans
         self.watch.want(self.planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
 
     @staticmethod
-    def _is_behind(offering: Offering, plans: Mapping[str, Candidate]) -> bool:
-        """Whether a likelier one of its kind is prepared already."""
-        if offering.view is None:
-            return any(not id.startswith(SHOWN) for id in plans)
-        return any(id.startswith(SHOWN) and one.trigger == offering.failure.trigger for id, one in plans.items())
+    def _account(offering: Offering, plans: Mapping[Wanted, Candidate]) -> str:
+        """Its own kind's, where no likelier one of the terminal, or of its kind in an editor, is prepared."""
+        before = ((id.startswith(SHOWN), one.trigger) for (id, _), one in plans.items())
+        trigger = offering.failure.trigger
+        behind = any(shown == bool(offering.view) and (not shown or kind == trigger) for shown, kind in before)
+        return OTHERS if behind else trigger
 
-    async def _plan(self, offering: Offering) -> PlannedTurn | None:
+    async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | None:
         try:
-            return await self.planner.turn(offering, "explain", self.context)
+            return await self.planner.turn(offering, intent, self.context)
         except Outdated as fault:
             log.info("offer %s is withdrawn: its test or file is gone", offering.id)
             self._no_turn = str(fault)
@@ -232,57 +244,8 @@ class Speculator:
     def _forget(self, wanted: set[str]) -> None:
         """What was prefilled for offers that are gone or have changed; a guess in flight for such is stopped."""
         self._warm.keep(wanted)
-        if self._guess and self._guess[0] not in wanted:
-            self._guess[1].cancel()  # its stream's end cancels it at modeld
-            self._guess = None
-
-    def _start(self, client: Client, offering: Offering, turn: PlannedTurn, account: str) -> None:
-        if self._guess:
-            self._guess[1].cancel()
-        task = asyncio.get_running_loop().create_task(self._make_guess(client, offering, turn, account))
-        self._guess = (turn.key, task)
-
-    async def _make_guess(self, client: Client, offering: Offering, turn: PlannedTurn, account: str) -> None:
-        self.figures["guesses_sent"] += 1
-        try:
-            async with self._send(client, offering, turn, speculative=True) as stream:
-                done = await stream.done()
-        except _FAULTS as fault:
-            self._guess_failed(turn.key, fault)
-        else:
-            self._guess_done(account, turn.key, done)
-        finally:
-            if self._guess and self._guess[1] is asyncio.current_task():
-                self._guess = None
-                self.poke()
-
-    def _guess_done(self, account: str, key: str, done: Done) -> None:
-        usage = done.usage
-        log.info("guess %s: %s, %d of %d tokens prefilled", key, done.reason, usage.prefilled, usage.prompt)
-        self.ledger.guessed(account, usage.prefilled)
-        if done.reason in _WARM:
-            self.figures["guesses_finished"] += 1
-            self._warm.guessed(key, account, done)
-        elif done.reason is Reason.PREEMPTED:
-            self.ledger.preempted(account)
-
-    def _guess_failed(self, key: str, fault: Exception) -> None:
-        self.figures["guesses_failed"] += 1
-        self._failed.add(key)
-        if getattr(fault, "retry", True):
-            asyncio.get_running_loop().call_later(GUESS_AGAIN_S, self._may_try_again, key)
-        log.info("guess %s failed: %s", key, fault)
-
-    def _may_try_again(self, key: str) -> None:
-        self._failed.discard(key)
-        self.poke()
-
-    async def _drop_guess(self) -> None:
-        if self._guess:
-            _, task = self._guess
-            self._guess = None
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        if self._guesser.key not in wanted:
+            self._guesser.stop()
 
     # --- asking -----------------------------------------------------------------------------------------------
 
@@ -306,7 +269,7 @@ class Speculator:
                     if isinstance(reply, Done):
                         self._answered(offering, intent, turn, reply)
                     yield reply
-        except _FAULTS:
+        except FAULTS:
             self.figures["answers_failed"] += 1
             raise
         finally:
@@ -317,7 +280,9 @@ class Speculator:
         outcome = done.usage.outcome
         if outcome is not Outcome.NONE:
             self.figures[f"answers_{outcome}"] += 1
-            self._warm.asked(turn.key, "fix" if intent == "fix" else offering.failure.trigger, outcome)
+            base = self._plans.get((offering.id, "explain")) if intent == "fix" else None
+            account = FIX if intent == "fix" else offering.failure.trigger
+            self._warm.asked(turn.key, account, outcome, base=base.key if base else None)
         log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
 
     @contextlib.contextmanager

@@ -3,28 +3,30 @@
 import time
 from collections.abc import Set
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from intentd.plan.ledger import Ledger
-from modelwire.messages import Done
+
+_USED = ("hit", "partial")
 
 
 @frozen
-class _Warm:
-    """What was prefilled for a turn: tokens and seconds of guesses, 0 where it was asked."""
+class _Prefilled:
+    """What guesses have spent on a turn: tokens and seconds of the slot, 0 where it was asked."""
 
     account: str
-    tokens: int
-    seconds: float
+    tokens: int = 0
+    seconds: float = 0.0
     asked: bool = False
 
 
 class Warmth:
-    """The turns that are resident in modeld, by their keys."""
+    """The turns that are resident in modeld, by their keys, and those of which a stopped guess has left a part."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._warm: dict[str, _Warm] = {}
+        self._warm: dict[str, _Prefilled] = {}
+        self._begun: dict[str, _Prefilled] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._warm
@@ -35,21 +37,42 @@ class Warmth:
     def clear(self) -> None:
         """There is another modeld now, or none."""
         self._warm.clear()
+        self._begun.clear()
 
-    def guessed(self, key: str, account: str, done: Done) -> None:
-        self._warm[key] = _Warm(account, done.usage.prefilled, done.timings.prefill / 1000)
+    def guessed(self, key: str, account: str, tokens: int, seconds: float) -> None:
+        self._warm[key] = self._add(self._begun.pop(key, _Prefilled(account)), tokens, seconds)
 
-    def asked(self, key: str, account: str, outcome: str) -> None:
-        """A question was answered: it counts for the guess that was made for it, else for `account`."""
+    def interrupted(self, key: str, account: str, tokens: int, seconds: float) -> None:
+        """A guess was stopped before its end. What it has prefilled may still serve."""
+        self._begun[key] = self._add(self._begun.get(key, _Prefilled(account)), tokens, seconds)
+
+    def asked(self, key: str, account: str, outcome: str, *, base: str | None = None) -> None:
+        """A question was answered: it counts for the guess that was made for it, else for `account`.
+
+        `base` is the turn that this one shares all but its end with: its guess has served as well.
+        """
         guess = self._warm.get(key)
         account = guess.account if guess else account
         settles = guess is not None and not guess.asked
-        self._ledger.asked(account, outcome, guessed=settles, now=time.monotonic())
-        self._warm[key] = _Warm(account, 0, 0.0, asked=True)
+        now = time.monotonic()
+        self._ledger.asked(account, outcome, guessed=settles, now=now)
+        self._begun.pop(key, None)
+        self._warm[key] = _Prefilled(account, asked=True)
+        shared = self._warm.get(base) if base else None
+        if base and shared and not shared.asked and outcome in _USED:
+            self._ledger.used(shared.account, now)
+            self._warm[base] = _Prefilled(shared.account, asked=True)
 
     def keep(self, wanted: Set[str]) -> None:
         """Only these can be asked for any more."""
+        for key in self._begun.keys() - wanted:
+            begun = self._begun.pop(key)
+            self._ledger.lost(begun.account, begun.tokens, begun.seconds)
         for key in self._warm.keys() - wanted:
             warm = self._warm.pop(key)
             if not warm.asked:
                 self._ledger.dropped(warm.account, warm.tokens, warm.seconds, time.monotonic())
+
+    @staticmethod
+    def _add(before: _Prefilled, tokens: int, seconds: float) -> _Prefilled:
+        return evolve(before, tokens=before.tokens + tokens, seconds=before.seconds + seconds)

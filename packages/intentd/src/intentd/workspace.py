@@ -112,6 +112,8 @@ def _rules(files: tuple[tuple[bool, str, str, Signature], ...]) -> PathRules:
 
 def _text(file: str) -> str | None:
     """An ignore file that cannot be read might have refused anything."""
+    if not Path(file).is_file():
+        return "*"
     try:
         with Path(file).open("rb") as stream:
             data = stream.read(MAX_IGNORE_BYTES + 1)

@@ -12,7 +12,6 @@ from modelwire.messages import (
     PROTOCOL_VERSION,
     Description,
     Error,
-    Exactness,
     Limits,
     Status,
     StoryTold,
@@ -30,6 +29,7 @@ class About:
 
     message_bytes: int
     sessions: int
+    snapshots: int = 0
     queue: int
     started: float
     instance: str = field(factory=lambda: uuid.uuid4().hex)
@@ -53,13 +53,14 @@ class About:
             profile=ready.profile,
             model=ready.model,
             capabilities=ready.capabilities,
-            exactness=Exactness(),
+            exactness=driver.exactness,
             limits=Limits(
                 message_bytes=self.message_bytes,
                 context=ready.context,
                 sessions=self.sessions,
                 queue=self.queue,
                 silence_ms=SILENCE_MS,
+                snapshots=self.snapshots,
             ),
         )
 
@@ -73,7 +74,10 @@ class About:
 
     def status(self, driver: Driver, engine_pid: int, now: float) -> Status:
         figures = driver.figures.as_mapping(
-            sessions=len(driver.sessions), clients=len(driver.clients), queue=driver.scheduler.waiting
+            sessions=len(driver.sessions),
+            clients=len(driver.clients),
+            queue=driver.scheduler.waiting,
+            snapshots=len(driver.sessions.snapshots),
         )
         return Status(
             state=driver.state,
@@ -82,4 +86,5 @@ class About:
             engine_pid=engine_pid,
             uptime_s=now - self.started,
             figures=figures,
+            exactness=driver.exactness,
         )

@@ -18,6 +18,7 @@ from modeld.config import Settings
 from modeld.driver import Driver
 from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
 from modeld.engine.supervisor import Supervisor
+from modeld.housekeeping import IdleTimes
 from modeld.models import gguf
 from modeld.recording import Recorder, RecordFault, write_segment
 from modeld.schedule import ScheduleLimits
@@ -25,6 +26,8 @@ from modeld.schedule.board import Board
 from modeld.schedule.journal import Entry
 from modeld.server import Server
 from modeld.sessions import SessionLimits
+from modelwire.endpoint import is_tcp, runtime_dir, socket_path
+from modelwire.errors import EndpointError
 from modelwire.protocol import MODELD
 from modelwire.router import Router
 
@@ -56,13 +59,21 @@ class App:
             self._engine,
             self._router.send,
             limits=self._limits,
-            sessions=SessionLimits(per_client=settings.sessions, total=4 * settings.sessions),
+            sessions=SessionLimits(
+                per_client=settings.sessions, total=4 * settings.sessions, snapshots=settings.snapshots
+            ),
             also=self._record,
             model=settings.model_path(),
-            unload_after=settings.unload_after,
+            idle=IdleTimes(test_after=settings.exactness_after or None, unload_after=settings.unload_after),
             check_model=_check_script if settings.backend == "fake" else gguf.check_all,
         )
-        about = About(message_bytes=codec.max_bytes, sessions=settings.sessions, queue=settings.queue, started=clock())
+        about = About(
+            message_bytes=codec.max_bytes,
+            sessions=settings.sessions,
+            snapshots=settings.snapshots,
+            queue=settings.queue,
+            started=clock(),
+        )
         self._server = Server(self._router, self._driver, about, clock=clock, engine_pid=lambda: self._engine.pid)
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()
@@ -152,11 +163,12 @@ class App:
     def _fail_inside(self, fault: Exception) -> None:
         """The scheduler's last events are left beside the socket: they tell what led here."""
         log.error("modeld failed", exc_info=fault)
-        path = Path(self._endpoint.removeprefix("ipc://")).with_suffix(".fault.jsonl")
         try:
+            path = (runtime_dir() / "modeld") if is_tcp(self._endpoint) else socket_path(self._endpoint)
+            path = path.with_suffix(".fault.jsonl")
             write_segment(path, self._driver.journal.last())
             left = f"its last events are in {path} (see 'modeld replay')"
-        except (RecordFault, OSError) as second:
+        except (RecordFault, EndpointError, OSError) as second:
             left = f"its last events are lost: {second}"
         self._fail(CannotServe(f"an internal error ended modeld ({type(fault).__name__}); the log has it, {left}"))
 

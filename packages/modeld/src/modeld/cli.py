@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -12,9 +11,10 @@ from typing import Any, NoReturn
 
 from attrs import asdict
 
-from modeld import config
+from modeld import config, keyring
 from modeld.config import ConfigError
-from modeld.report import description_table, difference_lines, status_table
+from modeld.report import description_table, difference_lines, findings_table, settings_table, status_table
+from modelwire import logs
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = _complain(fault, FAILED)
     except KeyboardInterrupt:
         status = INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = FAILED
     sys.exit(status)
 
 
@@ -57,7 +60,7 @@ async def _serve(wanted: argparse.Namespace) -> int:
     from modeld.app import App, CannotServe  # the other commands are quick because they do not load the daemon
 
     settings = config.load(vars(wanted))
-    logging.basicConfig(level=settings.log_level, format="modeld %(levelname)s %(name)s: %(message)s")
+    logs.set_up("modeld", level=settings.log_level, form=settings.log_format)
     try:
         return await App(settings).run()
     except CannotServe as fault:
@@ -131,6 +134,27 @@ async def _replay(wanted: argparse.Namespace) -> int:
     return 0
 
 
+async def _keys(wanted: argparse.Namespace) -> int:
+    status, text = keyring.run(wanted)
+    print(text)
+    return status
+
+
+async def _config(wanted: argparse.Namespace) -> int:
+    """What `modeld serve` would run with, and where each value comes from."""
+    found = config.origins(vars(wanted))
+    _print(found if wanted.json else settings_table(found))
+    return 0
+
+
+async def _doctor(wanted: argparse.Namespace) -> int:
+    from modeld.doctor import examine
+
+    found = await examine(vars(wanted))
+    _print([asdict(finding) for finding in found] if wanted.json else findings_table(found))
+    return FAILED if any(finding.state == "failure" for finding in found) else 0
+
+
 def _client(wanted: argparse.Namespace) -> Client:
     return Client(config.load({"socket": wanted.socket}).endpoint(), name="modeld command")
 
@@ -155,7 +179,7 @@ async def _when_loaded(client: Client) -> Description:
     return await client.describe()
 
 
-def _print(what: dict[str, Any] | str) -> None:
+def _print(what: dict[str, Any] | list[Any] | str) -> None:
     print(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
@@ -177,12 +201,20 @@ def _parser() -> argparse.ArgumentParser:
     load = _add(commands, "load", _load, "load another model, or what was unloaded", "modeld load ~/models/coder.gguf")
     unload = _add(commands, "unload", _unload, "give the model's memory back until it is needed", "modeld unload")
     _add_replay(commands)
+    keys = _add(commands, "keys", _keys, "who may talk to this daemon over TCP", "modeld keys list", keyring.NOTES)
+    keyring.add_arguments(keys)
+    help = "what 'modeld serve' would run with, and where each setting comes from"
+    shown = _add(commands, "config", _config, help, "modeld config --profile fast")
+    _add_options(shown)
+    notes = "\nStatus 1 where something keeps modeld from serving; a warning does not."
+    doctor = _add(commands, "doctor", _doctor, "what is well here, and what to do where not", "modeld doctor", notes)
+    _add_options(doctor)
     which = story.add_mutually_exclusive_group(required=True)
     which.add_argument("op", nargs="?", help="its id, as its client and the log name it")
     which.add_argument("--last", action="store_true", help="the newest")
     story.add_argument("--client", default="", help="the beginning of the client's name, where several used the id")
     load.add_argument("file", nargs="?", help="the model; without it, what was unloaded")
-    for command in (status, describe, story):
+    for command in (status, describe, story, keys, shown, doctor):
         command.add_argument("--json", action="store_true", help="print JSON")
     ask.add_argument("text", help="the question; - reads it from standard input")
     ask.add_argument("--max-tokens", type=int, default=256, metavar="N", help="the longest answer (256)")
@@ -225,7 +257,10 @@ def _add_serve(commands: Any) -> None:
         "SIGTERM: status 0); a second one stops at once."
     )
     example = "modeld serve --model ~/models/coder.gguf --context 16384"
-    parser = _add(commands, "serve", _serve, "serve one model until stopped", example, notes)
+    _add_options(_add(commands, "serve", _serve, "serve one model until stopped", example, notes))
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     for option in config.options():
         _, allowed = option.metadata["kind"]
         default = "" if option.default is None else f"; {option.default} if not given"

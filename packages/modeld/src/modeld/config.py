@@ -7,12 +7,13 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from attrs import Attribute, field, fields, frozen
+from attrs import Attribute, asdict, field, fields, frozen
 from platformdirs import user_config_path
 
 from modeld.engine.config import EngineConfig
+from modelwire import logs
 from modelwire.endpoint import default_endpoint
 from modelwire.errors import EndpointError
 
@@ -75,16 +76,34 @@ class Settings:
     threads: int | None = _option(_number(1), "threads for the model; all processors if not given", default=None)
     sequences: int | None = _option(_number(2), "how many tapes may be resident", default=None)
     extra_cells: int | None = _option(_number(0), "KV positions beyond the context, for guesses", default=None)
+    spare_cells: int | None = _option(
+        _number(0),
+        "KV positions that guesses and ownerless tapes may hold; one context's if not given",
+        default=None,
+    )
+    parking_mb: int | None = _option(
+        _number(0), "host memory in MB for tapes and snapshots that have no room in the KV", default=None
+    )
     chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
+    draft: str = _option(
+        _choice("on", "off"), "copy ahead from the prompt and answers where that pays; same text, sooner", default="on"
+    )
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
+    snapshots: int = _option(_number(0), "how many snapshots a client may have", default=16)
     unload_after: int | None = _option(
         _number(1), "unload the model after so many seconds without any operation; the next one loads it", default=None
+    )
+    exactness_after: int = _option(
+        _number(0), "test the model's exactness after so many seconds without any operation, once; 0: never", default=10
     )
     record: str | None = _option(
         _text("a file"), "record the scheduler's events there, without any text, for modeld replay", default=None
     )
     log_level: str = _option(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "what the log tells", default="WARNING")
+    log_format: Literal["text", "json"] = _option(
+        _choice(*logs.FORMS), "how the log looks; json is one object a line", default="text"
+    )
     fake: str | None = _option(_text("a JSON object"), "the fake backend's script, as JSON", default=None)
 
     def endpoint(self) -> str:
@@ -126,10 +145,35 @@ def load(
     file: Path | None = None,
 ) -> Settings:
     """Raises `ConfigError`. `flags` that are None were not given."""
+    return Settings(**{name: value for name, (value, _) in _given(flags, environment, file).items()})
+
+
+def origins(
+    flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, file: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """Every option with its `value` and its `origin`: the flag, the variable, the file, or the default.
+
+    Raises `ConfigError`.
+    """
+    given = _given(flags, environment, file)
+    settings = Settings(**{name: value for name, (value, _) in given.items()})
+    engine = asdict(settings.engine())
+    found = {name: given.get(name, (default, "default")) for name, default in asdict(settings).items()}
+    found["socket"] = settings.endpoint(), found["socket"][1]
+    return {
+        name: {"value": engine.get(name) if value is None else value, "origin": origin}
+        for name, (value, origin) in found.items()
+    }
+
+
+def _given(
+    flags: Mapping[str, Any], environment: Mapping[str, str] | None, file: Path | None
+) -> Mapping[str, tuple[Any, str]]:
+    """Name → (value, origin) of what is not left to its default."""
     environment = os.environ if environment is None else environment
     file = file or config_file()
     table = _read(file)
-    given: dict[str, Any] = {}
+    given: dict[str, tuple[Any, str]] = {}
     for option in options():
         for value, origin in (
             (flags.get(option.name), f"--{option.name.replace('_', '-')}"),
@@ -137,9 +181,9 @@ def load(
             (table.get(option.name), str(file)),
         ):
             if value is not None:
-                given[option.name] = _parse(option, value, origin)
+                given[option.name] = _parse(option, value, origin), origin
                 break
-    return Settings(**given)
+    return given
 
 
 def _parse(option: "Attribute[Any]", value: Any, origin: str) -> Any:

@@ -12,15 +12,18 @@ from pathlib import Path
 from modeld.backends.base import LoadError
 from modeld.confirmations import Confirmations
 from modeld.engine.messages import (
-    Ended,
     EngineUnloaded,
     FromEngine,
+    Probe,
+    Probed,
+    Probing,
     Ready,
     Refused,
 )
 from modeld.figures import Figures
 from modeld.flight import Asked, Flight, Last
 from modeld.holder import Holder
+from modeld.housekeeping import Housekeeping, IdleTimes
 from modeld.ports import Engine, Reply
 from modeld.runs import check_operation
 from modeld.schedule import ScheduleLimits, Scheduler
@@ -34,15 +37,13 @@ from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
     Accepted,
     Acknowledged,
-    Done,
     Error,
+    Exactness,
     Load,
     Progress,
     Started,
     Tokenize,
     Tokens,
-    Unload,
-    Usage,
 )
 
 log = logging.getLogger(__name__)
@@ -65,10 +66,10 @@ class Driver:
         sessions: SessionLimits | None = None,
         also: Listener | None = None,
         model: str | None = None,
-        unload_after: float | None = None,
+        idle: IdleTimes | None = None,
         check_model: Callable[[Path], None] = lambda path: None,
     ) -> None:
-        """`also` is told every event of the scheduler. `unload_after`: seconds without any operation.
+        """`also` is told every event of the scheduler.
 
         `check_model` raises `LoadError` for a file that need not be tried.
         """
@@ -78,9 +79,8 @@ class Driver:
         self.figures = Figures()
         self.stories = Stories()
         self.stopping = False
-        self._unload_after = unload_after
+        self._house = Housekeeping(idle or IdleTimes())
         self._check_model = check_model
-        self._used = 0.0
         self._reply = reply
         self._flights: dict[OpKey, Flight] = {}
         self._confirmations = Confirmations()
@@ -99,7 +99,7 @@ class Driver:
         if self._holder.switch.state:
             return self._holder.switch.state
         running = self.scheduler.running
-        if running is None:
+        if running is None or running.kind is Kind.HOUSE:
             return "idle"
         return "busy" if running.kind is Kind.REAL else "guessing"
 
@@ -107,6 +107,10 @@ class Driver:
     def ready(self) -> Ready | None:
         """What is loaded, or was until it was unloaded."""
         return self._holder.switch.loaded
+
+    @property
+    def exactness(self) -> Exactness:
+        return self._house.exactness
 
     @property
     def live(self) -> int:
@@ -119,7 +123,7 @@ class Driver:
 
     @property
     def busy_clients(self) -> set[str]:
-        return {key.client for key in self._flights}
+        return {key.client for key in self._flights} - {DAEMON}
 
     # --- what clients ask ---------------------------------------------------------------------------------
 
@@ -147,9 +151,10 @@ class Driver:
         flight = Flight(OpKey(client, op), message, now)
         self._flights[flight.key] = flight
         scheduled = flight.schedule_op(self.sessions)
-        if not isinstance(message, Tokenize):
+        if not isinstance(message, Tokenize | Probe):
             self.stories.begin(flight.key, flight.what, now, self.scheduler.ahead_of(scheduled.kind))
-        self._used = now
+        if not flight.is_house:
+            self._house.used(now)
         self._tell(schedule.Submitted(scheduled), now)
 
     def cancel(self, client: str, op: str, target: str, now: float) -> None:
@@ -172,8 +177,8 @@ class Driver:
 
     def tick(self, now: float) -> None:
         self._tell(schedule.Tick(), now)
-        if self._unload_after is not None and self.state == "idle" and now - self._used >= self._unload_after:
-            self.submit(DAEMON, "unload", Unload(), now)
+        if self.state == "idle" and (wish := self._house.due(now)):
+            self.submit(DAEMON, type(wish).__name__.lower(), wish, now)
 
     def shutdown(self, now: float) -> None:
         self.stopping = True
@@ -193,8 +198,12 @@ class Driver:
     # --- what the engine says -----------------------------------------------------------------------------
 
     def engine_said(self, message: FromEngine | EngineUnloaded, now: float) -> None:
-        if isinstance(message, Ready):
-            self._used = now
+        match message:
+            case Ready():
+                self._house.loaded(message, now)
+            case Probing():
+                self._house.advanced(message)
+                return
         self._holder.engine_said(message, now)
 
     def engine_lost(self, now: float) -> None:
@@ -225,12 +234,15 @@ class Driver:
             self._holder.switch.wake()
             return
         flight = self._flights[command.key]
+        if flight.is_house:
+            self._obey_for_house(flight, command, now)
+            return
         match command:
             case schedule.Accept():
                 self.figures.accepted(guess=flight.is_guess)
                 self._say(flight, Accepted(), now)
             case schedule.Start():
-                self._note_start(flight, command, now)
+                self.stories.started(command, now, waited_ms=self._holder.stop_took(now))
                 self._holder.start(flight, command, now)
             case schedule.Stop():
                 self._holder.stop(now)
@@ -241,14 +253,19 @@ class Driver:
                 error = Error(code=command.code, message=command.message, retry=command.retry)
                 self._finish(flight, error, now)
 
-    def _note_start(self, flight: Flight, command: schedule.Start, now: float) -> None:
-        says = "started"
-        if command.again:
-            says = "started again: the engine was lost"
-        elif command.preempted:
-            waited = f"waited {self._holder.stop_took(now):.1f} ms for the engine to stop"
-            says = f"started, preempted guess {command.preempted.op} ({waited})"
-        self.stories.note(flight.key, now, says)
+    def _obey_for_house(self, flight: Flight, command: schedule.Command, now: float) -> None:
+        """Nobody is told, and nothing is counted as an operation."""
+        match command:
+            case schedule.Start():
+                self._house.started()
+                self._holder.start(flight, command, now)
+            case schedule.Stop():
+                self._holder.stop(now)
+            case schedule.End() | schedule.Fail():
+                del self._flights[flight.key]
+                probed = flight.end if isinstance(flight.end, Probed) else None
+                self._house.ended(probed, yielded=isinstance(command, schedule.End) and bool(command.reason), now=now)
+                log.info("the test of exactness: %s", self.exactness)
 
     def _say(self, flight: Flight, reply: Accepted | Started | Progress | Tokens | Last, now: float) -> None:
         """Tells the client; a question is answered by its last reply alone."""
@@ -258,23 +275,13 @@ class Driver:
 
     def _finish(self, flight: Flight, last: Last, now: float) -> None:
         del self._flights[flight.key]
-        self._used = now
-        self._count(flight, last, now)
+        self._house.used(now)
+        self.figures.ended(flight, last, now)
         self._say(flight, last, now)
-        log.info("%s of %s: %s", flight.key.op, flight.client, flight.summary(last, now))
+        if log.isEnabledFor(logging.INFO):
+            log.info("%s of %s: %s", flight.key.op, flight.client, flight.summary(last, now))
         for client, op in self._confirmations.ended(flight.key):
             self._reply(client, op, Acknowledged(found=True))
-
-    def _count(self, flight: Flight, last: Last, now: float) -> None:
-        if isinstance(flight.end, Ended):
-            self.figures.shelf = flight.end.shelf
-        usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
-        if flight.is_guess and flight.started is not None:
-            reason = last.reason if isinstance(last, Done) else None
-            ids = flight.ids[: 4 * flight.resident]
-            self.figures.guess_ended(flight.client, ids, now - flight.started, usage, reason)
-        elif not flight.is_guess:
-            self.figures.real_ended(flight.client, flight.ids, usage)
 
 
 def _error(fault: WireError) -> Error:

@@ -6,10 +6,11 @@ A guess's time on the slot counts as wasted until a real operation of its client
 from collections.abc import Mapping
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 
-from modeld.engine.messages import ShelfFigures
-from modelwire.messages import Outcome, Reason, Usage
+from modeld.engine.messages import DraftFigures, Ended, ShelfFigures
+from modeld.flight import Flight, Last
+from modelwire.messages import Done, Outcome, Reason, Usage
 
 _REMEMBERED = 64
 _COUNTED = (
@@ -23,7 +24,12 @@ _COUNTED = (
         "partials",
     ),
     *("tokens_prefilled", "tokens_reused", "tokens_generated", "engine_restarts", "cells_total"),
+    *("tokens_drafted", "tokens_accepted", "draft_saved_s", "draft_lost_s"),
 )
+
+
+_RESIDENT = {"guesses": "tapes_guessed"}
+"""Figures of the shelf that are called otherwise in a status."""
 
 
 @frozen
@@ -52,7 +58,15 @@ class Figures:
     wasted_s: float = 0.0
     engine_restarts: int = 0
     cells_total: int = 0
+    tokens_drafted: int = 0
+    tokens_accepted: int = 0
+    draft_saved_s: float = 0.0
+    draft_lost_s: float = 0.0
+    drafting: bool = False
     shelf: ShelfFigures = field(factory=ShelfFigures)
+    _passes: int = 0
+    _tokens: int = 0
+    _by_length: dict[int, tuple[int, int]] = field(factory=dict)
     _unpaid: list[_Guess] = field(factory=list)
 
     def accepted(self, *, guess: bool) -> None:
@@ -68,6 +82,19 @@ class Figures:
         """Its guesses are lost with it: nobody will reuse them."""
         self.shelf = ShelfFigures()
         self._unpaid.clear()
+
+    def ended(self, flight: Flight, last: Last, now: float) -> None:
+        if isinstance(flight.end, Ended):
+            self.shelf = flight.end.shelf
+            if flight.end.drafts is not None:
+                self.drafted(flight.end.drafts)
+        usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
+        if flight.is_guess and flight.started is not None:
+            reason = last.reason if isinstance(last, Done) else None
+            ids = flight.ids[: 4 * flight.resident]
+            self.guess_ended(flight.client, ids, now - flight.started, usage, reason)
+        elif not flight.is_guess:
+            self.real_ended(flight.client, flight.ids, usage)
 
     def guess_ended(self, client: str, ids: bytes, seconds: float, usage: Usage, reason: Reason | None) -> None:
         """`ids`: what it left resident. `reason` None: it failed."""
@@ -88,6 +115,19 @@ class Figures:
         if usage.guessed:
             self._pay(client, ids)
 
+    def drafted(self, drafts: DraftFigures) -> None:
+        """What drafting did in an answer."""
+        self.tokens_drafted += drafts.drafted
+        self.tokens_accepted += drafts.accepted
+        self.draft_saved_s += drafts.seconds_saved
+        self.draft_lost_s += drafts.seconds_lost
+        self.drafting = drafts.on
+        self._passes += drafts.passes
+        self._tokens += drafts.tokens
+        for length, drafted, accepted in drafts.by_length:
+            before = self._by_length.get(length, (0, 0))
+            self._by_length[length] = before[0] + drafted, before[1] + accepted
+
     def _pay(self, client: str, ids: bytes) -> None:
         """The guess that agrees longest was reused, and those that it grew from."""
         own = [guess for guess in self._unpaid if guess.client == client]
@@ -99,15 +139,18 @@ class Figures:
         self.wasted_s -= sum(guess.seconds for guess in paid)
         self.guesses_adopted += 1
 
-    def as_mapping(self, *, sessions: int, clients: int, queue: int) -> Mapping[str, float]:
+    def as_mapping(self, *, sessions: int, clients: int, queue: int, snapshots: int) -> Mapping[str, float]:
         return {
             **{name: float(getattr(self, name)) for name in _COUNTED},
+            "drafting": float(self.drafting),
+            "tokens_per_pass": self._tokens / self._passes if self._passes else 0.0,
+            **{f"acceptance_{n}": right / count for n, (count, right) in sorted(self._by_length.items()) if count},
             "wasted_s": max(0.0, self.wasted_s),
-            "cells_used": float(self.shelf.cells_used),
-            "tapes": float(self.shelf.tapes),
+            **{_RESIDENT.get(name, name): float(value) for name, value in asdict(self.shelf).items()},
             "sessions": float(sessions),
             "clients": float(clients),
             "queue": float(queue),
+            "snapshots": float(snapshots),
         }
 
 

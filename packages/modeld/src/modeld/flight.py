@@ -4,15 +4,18 @@ The contents of the operation's session advance here, and only by what the engin
 that is resident or was sent. A guess changes nothing but the session's ghost.
 """
 
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
 from attrs import define, evolve
 
-from modeld.engine.messages import Encode, Encoded, Ended, Failed, Generated, Run
-from modeld.runs import Plan, digest, plan
+from modeld.contents import NOTHING, Contents, chat_of
+from modeld.engine.messages import Encode, Encoded, Ended, Failed, Generated, Probe, Probed, Run, Save, Saved
+from modeld.runs import Plan, digest, empty, plan, restoring
 from modeld.schedule.messages import Kind, Op, OpKey
-from modeld.sessions import NOTHING, Contents, Session, Sessions, chat_of
+from modeld.sessions import Session, Sessions
+from modeld.snapshots import new_handle, place_of
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
     Acknowledged,
@@ -22,7 +25,10 @@ from modelwire.messages import (
     Load,
     Progress,
     Reason,
+    Restore,
     SlotOperation,
+    Snapshot,
+    SnapshotTaken,
     Timings,
     TokenIds,
     Tokenize,
@@ -31,15 +37,17 @@ from modelwire.messages import (
     Usage,
 )
 
-Last = Done | Error | TokenIds | Acknowledged
+Last = Done | Error | TokenIds | Acknowledged | SnapshotTaken
 """What ends an operation or answers a question."""
-Asked = SlotOperation | Tokenize | Load | Unload
-"""What a client asks of the slot. The last three are questions: answered by one reply."""
+Question = Tokenize | Load | Unload | Snapshot | Probe
+"""What waits its turn like an operation, but is answered by one reply; `Probe`, which nobody asks, by none."""
+Asked = SlotOperation | Question
+"""What is asked of the slot."""
 
 
 @define(eq=False)
 class Flight:
-    """Times are of the daemon's clock, in seconds. `end` is how the engine ended it."""
+    """Times are of the daemon's clock, in seconds. `end` is how the engine ended it; `handle`, of a snapshot."""
 
     key: OpKey
     message: Asked
@@ -52,7 +60,8 @@ class Flight:
     ids: bytes = b""
     reused: int = 0
     resident: int = 0
-    end: Ended | Encoded | Failed | Acknowledged | None = None
+    handle: str = ""
+    end: Ended | Encoded | Saved | Failed | Probed | Acknowledged | None = None
 
     @property
     def client(self) -> str:
@@ -65,7 +74,12 @@ class Flight:
 
     @property
     def is_question(self) -> bool:
-        return isinstance(self.message, Tokenize | Load | Unload)
+        return isinstance(self.message, Question)
+
+    @property
+    def is_house(self) -> bool:
+        """Whether nobody asked for it."""
+        return isinstance(self.message, Probe)
 
     @property
     def switches(self) -> bool:
@@ -74,11 +88,11 @@ class Flight:
 
     @property
     def is_guess(self) -> bool:
-        return not isinstance(self.message, Tokenize | Load | Unload) and self.message.speculative
+        return not isinstance(self.message, Question) and self.message.speculative
 
     @property
     def session_name(self) -> str | None:
-        return None if isinstance(self.message, Tokenize | Load | Unload) else self.message.session
+        return None if isinstance(self.message, Tokenize | Load | Unload | Probe) else self.message.session
 
     @property
     def what(self) -> str:
@@ -86,8 +100,8 @@ class Flight:
 
     def schedule_op(self, sessions: Sessions) -> Op:
         """What the scheduler must know of it."""
-        if isinstance(self.message, Tokenize | Load | Unload):
-            return Op(key=self.key, kind=Kind.REAL, switches=self.switches)
+        if isinstance(self.message, Question):
+            return Op(key=self.key, kind=Kind.HOUSE if self.is_house else Kind.REAL, switches=self.switches)
         wait = self.message.deadline_ms
         return Op(
             key=self.key,
@@ -99,26 +113,43 @@ class Flight:
 
     def _digest(self, message: SlotOperation, sessions: Sessions) -> bytes:
         try:
-            return digest(plan(message, self.client, sessions.find(self.client, message.session)).run)
+            return digest(self._planned(message, sessions).run)
         except WireError:  # what it builds on may still be under way; it is checked again when it starts
             return self.key.op.encode()
 
-    def request(self, sessions: Sessions) -> Run | Encode:
+    def _planned(self, message: SlotOperation, sessions: Sessions) -> Plan:
+        if isinstance(message, Restore):
+            return restoring(message, self.client, sessions.snapshots.find(self.client, message.handle))
+        return plan(message, self.client, sessions.find(self.client, message.session))
+
+    def request(self, sessions: Sessions) -> Run | Encode | Save | Probe:
         """What the engine is asked. Raises `WireError` where the session's contents do not allow it."""
+        if isinstance(self.message, Snapshot):
+            return self._save(self.message, sessions)
+        if isinstance(self.message, Probe):
+            return self.message
         if isinstance(self.message, Tokenize):
             return Encode(prompt=self.message.prompt, complete=bool(chat_of(self.message.prompt)))
         assert not isinstance(self.message, Load | Unload), "the engine is not asked for this"
         name = self.message.session
         if self.plan is None:
-            makes = isinstance(self.message, EnsurePrefix | Turn)
-            session = sessions.find(self.client, name)
-            self.plan = plan(self.message, self.client, session)
-            if makes:
-                session = sessions.open(self.client, name, speculative=self.is_guess)
-            self.session = session
+            self.plan = self._planned(self.message, sessions)
+            makes = isinstance(self.message, EnsurePrefix | Turn | Restore)
+            find = partial(sessions.open, speculative=self.is_guess) if makes else sessions.find
+            self.session = session = find(self.client, name)
             self.before = session.contents if session else NOTHING
         self.ids, self.reused, self.resident = b"", 0, 0
-        return evolve(self.plan.run, closed=sessions.take_closed())
+        closed = sessions.take_closed()
+        return evolve(self.plan.run, closed=closed) if closed else self.plan.run
+
+    def _save(self, message: Snapshot, sessions: Sessions) -> Save:
+        sessions.snapshots.check_room()
+        session = sessions.find(self.client, message.session)
+        if session is None or not session.contents:
+            raise empty(message.session)
+        self.before, self.handle = session.contents, new_handle()
+        place = place_of(self.handle)
+        return Save(client=self.client, place=place, ids=self.before.ids, closed=sessions.take_closed())
 
     # --- what the engine acknowledged ---------------------------------------------------------------------
 
@@ -146,7 +177,7 @@ class Flight:
             answer = None if contents.answer is None else contents.answer + message.text
             self.session.contents = evolve(contents, ids=contents.ids + _as_bytes(message.ids), answer=answer)
 
-    def ended(self, message: Ended | Encoded | Failed) -> None:
+    def ended(self, message: Ended | Encoded | Saved | Failed | Probed) -> None:
         self.end = message
         if isinstance(message, Ended) and self.resident * 4 < len(self.ids):
             self.advanced(message.length)
@@ -162,6 +193,8 @@ class Flight:
                 return TokenIds(ids=encoded.ids)
             case Acknowledged() as acknowledged:
                 return acknowledged
+            case Saved() as saved if reason is None:
+                return SnapshotTaken(handle=self.handle, head=self.before.head, bytes=saved.bytes)
         if self.is_question:
             return Error(code=ErrorCode.BAD_REQUEST, message=f"this question was ended ({reason}) by its client")
         ended = self.end if isinstance(self.end, Ended) else None

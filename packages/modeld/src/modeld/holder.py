@@ -15,9 +15,12 @@ from modeld.engine.messages import (
     Failed,
     FromEngine,
     Generated,
+    Probed,
     Ready,
     Refused,
     Run,
+    Save,
+    Saved,
 )
 from modeld.figures import Figures
 from modeld.flight import Flight
@@ -57,7 +60,7 @@ class Holder:
         self._tell = tell
         self._say = say
         self._running: Flight | None = None
-        self._stop_asked = 0.0
+        self._stop_asked, self._stopping = 0.0, False
 
     # --- commands -----------------------------------------------------------------------------------------
 
@@ -83,9 +86,10 @@ class Holder:
         request = flight.request(self._sessions)
         try:
             self._engine.clear_stop()
+            self._stopping = False
             self._engine.send(request)
         except Exception:
-            if isinstance(request, Run):
+            if isinstance(request, Run | Save):
                 self._sessions.put_back(request.closed)
             raise
 
@@ -95,7 +99,7 @@ class Holder:
 
     def stop(self, now: float) -> None:
         self._engine.set_stop()
-        self._stop_asked = now
+        self._stop_asked, self._stopping = now, True
 
     def stop_took(self, now: float) -> float:
         """Milliseconds since the last stop."""
@@ -140,6 +144,7 @@ class Holder:
 
     def _switched(self, now: float) -> None:
         self._figures.engine_ended()
+        self._sessions.snapshots.void()
         if self._running:
             self._changed(self._running, self.switch.finish() or Acknowledged(found=True), now)
 
@@ -159,11 +164,35 @@ class Holder:
                     self._tell(schedule.EngineProduced(flight.key), now)
                 flight.generated(message, now)
                 self._say(flight, Tokens(text=message.text, ids=message.ids), now)
-            case Ended() | Failed() | Encoded():
-                flight.ended(message)
-                self._running = None
-                stopped = isinstance(message, Ended) and message.reason is Reason.PREEMPTED
-                self._tell(schedule.EngineEnded(flight.key, stopped), now)
+            case Saved():
+                self._saved(flight, message, now)
+            case Ended() | Failed() | Encoded() | Probed():
+                self._ended(flight, message, _was_stopped(message), now)
+
+    def _saved(self, flight: Flight, message: Saved, now: float) -> None:
+        """Nothing stops the engine in it; but where that was asked, nobody is there to have the handle."""
+        if self._stopping:
+            self._sessions.snapshots.discard(flight.client, flight.handle)
+        else:
+            self._sessions.snapshots.add(flight.client, flight.handle, flight.before)
+        self._ended(flight, message, self._stopping, now)
+
+    def _ended(
+        self, flight: Flight, message: Ended | Failed | Encoded | Saved | Probed, stopped: bool, now: float
+    ) -> None:
+        flight.ended(message)
+        self._running = None
+        self._tell(schedule.EngineEnded(flight.key, stopped), now)
+
+
+def _was_stopped(end: Ended | Failed | Encoded | Probed) -> bool:
+    match end:
+        case Ended():
+            return end.reason is Reason.PREEMPTED
+        case Probed():
+            return end.stopped
+        case _:
+            return False
 
 
 def _name_for(client: str, guess: OpKey | None) -> str | None:
@@ -174,6 +203,6 @@ def _name_for(client: str, guess: OpKey | None) -> str | None:
 def _failed(fault: Exception) -> Failed:
     """A fault of ours in one operation must not hold up the others."""
     if isinstance(fault, WireError):
-        return Failed(code=fault.code, message=fault.message)
+        return Failed(code=fault.code, message=fault.message, retry=fault.retry, numbers=fault.numbers)
     log.error("an operation could not be started", exc_info=fault)
     return Failed(code=ErrorCode.INTERNAL, message="modeld failed at this operation: see its log")

@@ -1,10 +1,15 @@
 """Owns how a status and a description look in a terminal. It asks nobody anything."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from modeld.doctor import Finding
 from modeld.schedule.journal import Difference
 from modeld.schedule.messages import Command
-from modelwire.messages import Description, Status
+from modelwire.messages import Description, Exactness, Status
+
+_RATIOS = ("tokens_per_pass", "acceptance_")
 
 
 def status_table(status: Status) -> str:
@@ -14,6 +19,7 @@ def status_table(status: Status) -> str:
         ("engine", f"pid {status.engine_pid}" if status.engine_pid else "none"),
         ("uptime", _duration(status.uptime_s)),
         ("instance", status.instance[:12]),
+        ("exactness", _verdict(status.exactness)),
         *((name.removesuffix("_s").replace("_", " "), _number(name, value)) for name, value in status.figures.items()),
     ]
     return _table(rows)
@@ -30,13 +36,42 @@ def description_table(description: Description) -> str:
             ("templates", ", ".join(name for name, has in (("chat", model.chat), ("fim", model.fim)) if has) or "none"),
             ("fingerprint", model.fingerprint[:16]),
             ("backend", f"{description.backend}, profile {description.profile}"),
-            ("exactness", exactness.verdict),
+            ("exactness", _verdict(exactness)),
             *((name.replace("_", " "), _yes(value)) for name, value in sorted(description.capabilities.items())),
             ("sessions", f"{limits.sessions} per client"),
+            ("snapshots", f"{limits.snapshots} per client"),
             ("queue", f"{limits.queue} operations"),
             ("message", f"{limits.message_bytes:,} bytes at most"),
         ]
     )
+
+
+def settings_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every setting as the file would hold it, with where it comes from as a comment."""
+    lines = [(name, row["value"], row["origin"]) for name, row in found.items()]
+    says = [f"# {name} is not set" if value is None else f"{name} = {json.dumps(value)}" for name, value, _ in lines]
+    width = max(len(line) for line in says)
+    return "\n".join(f"{line:<{width}}  # {origin}" for line, (_, _, origin) in zip(says, lines, strict=True))
+
+
+def findings_table(found: Sequence[Finding]) -> str:
+    marks = {"ok": "ok", "warning": "!", "failure": "X"}
+    width = max(len(finding.about) for finding in found)
+    lines = []
+    for finding in found:
+        lines.append(f"{marks[finding.state]:<2}  {finding.about:<{width}}  {finding.says}")
+        if finding.state != "ok" and finding.advice:
+            lines.append(f"{'':<{width + 6}}→ {finding.advice}")
+    return "\n".join(lines)
+
+
+def _verdict(exactness: Exactness) -> str:
+    if exactness.running:
+        return f"being tested, {exactness.progress:.0%} done"
+    if exactness.verdict == "approximate":
+        differ = f"{exactness.differing_tokens:.1%} of tokens"
+        return f"approximate: logits differ by up to {exactness.largest_difference:.2g}, {differ}"
+    return exactness.verdict
 
 
 def difference_lines(segment: int, difference: Difference) -> str:
@@ -67,7 +102,9 @@ def _yes(value: str | bool) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    return f"{value:,.1f} s" if name.endswith("_s") else f"{value:,.0f}"
+    if name.endswith("_s"):
+        return f"{value:,.1f} s"
+    return f"{value:,.2f}" if name.startswith(_RATIOS) else f"{value:,.0f}"
 
 
 def _duration(seconds: float) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from modeld.engine.messages import Run
-from modeld.sessions import NOTHING, Contents, Session, chat_of
+from modeld.contents import NOTHING, Contents, chat_of
+from modeld.engine.messages import Probe, Run
+from modeld.sessions import Session
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
     ChatMessage,
@@ -21,7 +22,9 @@ from modelwire.messages import (
     Load,
     PrefillSuffix,
     Prompt,
+    Restore,
     SlotOperation,
+    Snapshot,
     Text,
     Tokenize,
     Turn,
@@ -55,17 +58,28 @@ def bad_request(message: str) -> WireError:
     return WireError(ErrorCode.BAD_REQUEST, message)
 
 
-def check_operation(message: SlotOperation | Tokenize | Load | Unload) -> None:
+def empty(session: str) -> WireError:
+    return bad_request(
+        f"session {session!r} is empty (new, closed, gave way to newer ones, or of another model): "
+        "ensure a prefix or send a turn first"
+    )
+
+
+def check_operation(message: SlotOperation | Tokenize | Load | Unload | Snapshot | Probe) -> None:
     """Raises `WireError(BAD_REQUEST)` for what makes no sense whatever the session stands for."""
+    if isinstance(message, Probe):
+        return
     if isinstance(message, Load | Unload):
         _check_switch(message)
         return
-    if not isinstance(message, Decode):
+    if not isinstance(message, Decode | Snapshot | Restore):
         _check_prompt(_prompt_of(message))
     if isinstance(message, Tokenize):
         return
     if not 0 < len(message.session) <= MAX_NAME:
         raise bad_request(f"a session's name has 1 to {MAX_NAME} characters, this one has {len(message.session)}")
+    if isinstance(message, Snapshot):
+        return
     if message.lane is not None and len(message.lane) > MAX_NAME:
         raise bad_request(f"a lane's name has at most {MAX_NAME} characters, this one has {len(message.lane)}")
     if message.deadline_ms is not None and message.deadline_ms < 0:
@@ -91,17 +105,20 @@ def _check_prompt(prompt: Prompt) -> None:
         raise bad_request("the prompt is empty: send at least one character or one message")
 
 
-def plan(message: SlotOperation, client: str, session: Session | None) -> Plan:
+def restoring(message: Restore, client: str, saved: Contents) -> Plan:
+    """The run that makes a snapshot's contents resident, from its bytes where they are kept, and else by prefill."""
+    run = Run(client=client, session=message.session, guess=message.speculative, base=saved.ids)
+    return Plan(run=run, chat=saved.chat, answer=saved.answer)
+
+
+def plan(message: EnsurePrefix | PrefillSuffix | Decode | Turn, client: str, session: Session | None) -> Plan:
     """Raises `WireError(BAD_REQUEST)` where the session's contents do not allow it."""
     before = session.contents_for(speculative=message.speculative) if session else NOTHING
     if isinstance(message, EnsurePrefix | Turn):
         prompt = _prompt_of(message)
         return _plan(message, client, NOTHING, prompt, complete=isinstance(message, Turn))
     if not before:
-        raise bad_request(
-            f"session {message.session!r} is empty (new, closed, gave way to newer ones, or of another model): "
-            "ensure a prefix or send a turn first"
-        )
+        raise empty(message.session)
     if isinstance(message, PrefillSuffix):
         if bool(chat_of(message.prompt)) != bool(before.chat):
             held = "chat messages" if before.chat else "text"
@@ -110,7 +127,9 @@ def plan(message: SlotOperation, client: str, session: Session | None) -> Plan:
     return _plan(message, client, before, (), complete=True)
 
 
-def _plan(message: SlotOperation, client: str, before: Contents, new: Prompt, *, complete: bool) -> Plan:
+def _plan(
+    message: EnsurePrefix | PrefillSuffix | Decode | Turn, client: str, before: Contents, new: Prompt, *, complete: bool
+) -> Plan:
     wanted = message.decode if isinstance(message, Turn | Decode) else None
     if message.speculative and not (isinstance(message, Turn) and message.ahead):
         wanted = None

@@ -5,6 +5,7 @@ It decides nothing: questions about the daemon are answered by `about`, everythi
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
@@ -47,6 +48,7 @@ class Server:
         self._clock = clock
         self._engine_pid = engine_pid
         self._sooner = asyncio.Event()
+        self._tick_at = math.inf
         self._leaving: set[str] = set()
 
     async def serve(self) -> None:
@@ -62,7 +64,8 @@ class Server:
             error = Error(code=ErrorCode.INTERNAL, message="modeld failed at this request: see its log")
             self._door.send(client, envelope.op, error)
         self._forget_who_left()
-        self._sooner.set()
+        if self._next_tick(self._clock()) < self._tick_at:
+            self._sooner.set()
 
     def _translate(self, client: str, op: str, message: Any) -> None:
         now = self._clock()
@@ -93,7 +96,8 @@ class Server:
         while True:
             now = self._clock()
             self.pass_time(now)
-            await self._sleep(self._next_tick(now) - now)
+            self._tick_at = self._next_tick(now)
+            await self._sleep(self._tick_at - now)
 
     def pass_time(self, now: float) -> None:
         self._driver.tick(now)
@@ -113,7 +117,7 @@ class Server:
         return beat if deadline is None else min(beat, deadline)
 
     async def _sleep(self, seconds: float) -> None:
-        """Ends early when a request came, which may have an earlier deadline."""
+        """Ends early when a request came that has an earlier deadline."""
         self._sooner.clear()
         try:
             async with asyncio.timeout(max(0.0, seconds)):

@@ -8,37 +8,8 @@ from collections.abc import Sequence
 
 from attrs import define, frozen
 
-from modelwire.messages import ChatMessage, Prompt
-
-SessionKey = tuple[str, str]
-"""(client, name)"""
-
-
-@frozen(kw_only=True)
-class Contents:
-    """What a session stands for. `ids` are int32 little-endian; the head is at their end.
-
-    `chat`: its messages, where it is a conversation. `answer`: what was generated behind them so far, where `ids` end
-    in that answer; it becomes a message when the conversation goes on.
-    """
-
-    ids: bytes = b""
-    chat: tuple[ChatMessage, ...] = ()
-    answer: str | None = None
-
-    @property
-    def head(self) -> int:
-        return len(self.ids) // 4
-
-    @property
-    def conversation(self) -> tuple[ChatMessage, ...]:
-        return (*self.chat, ChatMessage(role="assistant", content=self.answer)) if self.answer else self.chat
-
-    def __bool__(self) -> bool:
-        return bool(self.ids or self.chat)
-
-
-NOTHING = Contents()
+from modeld.contents import NOTHING, Contents, SessionKey
+from modeld.snapshots import Snapshots
 
 
 @define(eq=False)
@@ -52,22 +23,21 @@ class Session:
         return self.ghost if speculative and self.ghost else self.contents
 
 
-def chat_of(prompt: Prompt) -> tuple[ChatMessage, ...]:
-    """The messages of a chat prompt; empty for text."""
-    return tuple(part for part in prompt if isinstance(part, ChatMessage))
-
-
 @frozen(kw_only=True)
 class SessionLimits:
+    """`snapshots`: how many a client may have; all clients together four times as many."""
+
     per_client: int = 64
     total: int = 256
+    snapshots: int = 16
 
 
 class Sessions:
-    """All sessions, the one used last at the end."""
+    """All sessions, the one used last at the end, and the `snapshots` that were taken of them."""
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
         self._limits = limits or SessionLimits()
+        self.snapshots = Snapshots(per_client=self._limits.snapshots, total=4 * self._limits.snapshots)
         self._table: dict[SessionKey, Session] = {}
         self._closed: dict[SessionKey, None] = {}
 
@@ -100,13 +70,14 @@ class Sessions:
         return True
 
     def close_all(self, client: str) -> int:
-        """How many there were."""
-        return sum([self.close(*key) for key in list(self._table) if key[0] == client])
+        """How many there were, snapshots included."""
+        sessions = sum([self.close(*key) for key in list(self._table) if key[0] == client])
+        return sessions + self.snapshots.close_all(client)
 
     def take_closed(self) -> tuple[SessionKey, ...]:
-        """The sessions closed since the last call."""
+        """The sessions closed since the last call, and the places of snapshots that are gone."""
         closed, self._closed = tuple(self._closed), {}
-        return closed
+        return closed + self.snapshots.take_closed()
 
     def put_back(self, closed: tuple[SessionKey, ...]) -> None:
         """What `take_closed` gave has not reached the engine."""
@@ -116,6 +87,7 @@ class Sessions:
         """Another model is loaded: ids of the one before mean nothing to it, and it knows of no session."""
         self._table.clear()
         self._closed.clear()
+        self.snapshots.void()
 
     def _make_room(self, client: str, *, speculative: bool) -> bool:
         own = [key for key in self._table if key[0] == client]
@@ -132,6 +104,7 @@ class Sessions:
 
     def check(self) -> None:
         """Raises AssertionError where the bounds are broken."""
+        self.snapshots.check()
         assert len(self._table) <= self._limits.total
         for client in self.clients:
             assert sum(key[0] == client for key in self._table) <= self._limits.per_client

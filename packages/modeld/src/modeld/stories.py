@@ -5,14 +5,25 @@ from collections.abc import Callable, Iterator
 
 from attrs import define, field
 
-from modeld.schedule.messages import OpKey
-from modelwire.messages import Accepted, Acknowledged, Done, Error, Progress, Started, TokenIds, Tokens, Usage
+from modeld.schedule.messages import OpKey, Start
+from modelwire.messages import (
+    Accepted,
+    Acknowledged,
+    Done,
+    Error,
+    Progress,
+    SnapshotTaken,
+    Started,
+    TokenIds,
+    Tokens,
+    Usage,
+)
 
 HISTORY = 256
 _LINES = 64
 """Of one story; what comes later is left out, but not the end."""
 
-Reply = Accepted | Started | Progress | Tokens | Done | Error | TokenIds | Acknowledged
+Reply = Accepted | Started | Progress | Tokens | Done | Error | TokenIds | Acknowledged | SnapshotTaken
 
 
 @define(eq=False)
@@ -48,7 +59,7 @@ class Story:
                 self._tokens += len(reply.ids)
                 if self._tokens == len(reply.ids):
                     self.note(now, self._first_token)
-            case Done() | Error() | TokenIds() | Acknowledged():
+            case Done() | Error() | TokenIds() | Acknowledged() | SnapshotTaken():
                 self.over = True
                 self._usage = reply.usage if isinstance(reply, Done) else None
                 self.note(now, lambda: self._end(reply))
@@ -106,6 +117,15 @@ class Stories:
     def note(self, key: OpKey, now: float, says: str) -> None:
         if story := self._live.get(key):
             story.note(now, says)
+
+    def started(self, start: Start, now: float, *, waited_ms: float) -> None:
+        """`waited_ms`: for the engine to stop the guess before it."""
+        says = "started"
+        if start.again:
+            says = "started again: the engine was lost"
+        elif start.preempted:
+            says = f"started, preempted guess {start.preempted.op} (waited {waited_ms:.1f} ms for the engine to stop)"
+        self.note(start.key, now, says)
 
     def heard(self, key: OpKey, reply: Reply, now: float) -> None:
         if story := self._live.get(key):

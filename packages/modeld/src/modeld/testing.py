@@ -19,12 +19,16 @@ from modeld.engine.messages import (
     Encoded,
     Ended,
     Generated,
+    Probe,
+    Probed,
     Ready,
     Run,
+    Save,
+    Saved,
     ShelfFigures,
     ToEngine,
 )
-from modelwire.messages import ChatMessage, ModelDescription, Outcome, Prompt, Reason, Timings, Usage
+from modelwire.messages import ChatMessage, Exactness, ModelDescription, Outcome, Prompt, Reason, Timings, Usage
 
 MODEL = ModelDescription(
     name="twin",
@@ -95,7 +99,7 @@ class EngineTwin:
     """
 
     sent: list[ToEngine] = field(factory=list)
-    running: Run | Encode | None = None
+    running: Run | Encode | Save | Probe | None = None
     stop_set: bool = False
     loaded: bool = False
     tapes: list[bytes] = field(factory=list)
@@ -110,7 +114,7 @@ class EngineTwin:
         assert self.loaded, "there is no engine"
         assert self.running is None, "one operation at a time"
         assert not self.stop_set, "the flag of the operation before would stop this one"
-        assert isinstance(message, Run | Encode)
+        assert isinstance(message, Run | Encode | Save | Probe)
         self.sent.append(message)
         self.running = message
         self._length = self._generated = 0
@@ -166,6 +170,19 @@ class EngineTwin:
         ids = [ord(character) for character in render(self.running.prompt, complete=self.running.complete)]
         self.running = None
         return Encoded(ids=tuple(ids))
+
+    def saved(self, size: int = 100) -> Saved:
+        assert isinstance(self.running, Save)
+        self.running = None
+        return Saved(bytes=size)
+
+    def probed(self, exactness: Exactness | None = None) -> Probed:
+        """`exactness` None: the test is not finished, stopped if the flag is set."""
+        assert isinstance(self.running, Probe)
+        self.running = None
+        if exactness is None:
+            return Probed(finished=False, stopped=self.stop_set, exactness=Exactness(progress=0.4))
+        return Probed(finished=True, exactness=exactness)
 
     def end(self, reason: Reason | None = None, *, guessed: int = 0) -> Ended:
         """`reason` None: PREEMPTED if the stop flag is set, else what fits."""

@@ -15,6 +15,8 @@ from modelwire.messages import (
     EnsurePrefix,
     PrefillSuffix,
     Prompt,
+    Restore,
+    SnapshotTaken,
     Status,
     Turn,
     Welcome,
@@ -173,6 +175,9 @@ class BlockingClient(BlockingConnection[Client]):
     def unload(self, *, within: float = LOAD_S) -> bool:
         return self._loop.run(self._connection.unload(within=within))
 
+    def snapshot(self, session: str) -> SnapshotTaken:
+        return self._loop.run(self._connection.snapshot(session))
+
     def story(self, target: str = "", *, client: str = "") -> tuple[str, ...]:
         return self._loop.run(self._connection.story(target, client=client))
 
@@ -200,6 +205,19 @@ class BlockingClient(BlockingConnection[Client]):
     ) -> BlockingStream:
         return self.start(
             PrefillSuffix(session=session, prompt=prompt, speculative=speculative, lane=lane, deadline_ms=deadline_ms)
+        )
+
+    def restore(
+        self,
+        handle: str,
+        *,
+        session: str,
+        speculative: bool = False,
+        lane: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> BlockingStream:
+        return self.start(
+            Restore(handle=handle, session=session, speculative=speculative, lane=lane, deadline_ms=deadline_ms)
         )
 
     def decode(

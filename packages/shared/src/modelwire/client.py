@@ -27,6 +27,9 @@ from modelwire.messages import (
     Load,
     PrefillSuffix,
     Prompt,
+    Restore,
+    Snapshot,
+    SnapshotTaken,
     Status,
     StoryTold,
     TellStory,
@@ -317,6 +320,10 @@ class Client(Connection):
         """Gives the model's memory back until the next operation; False where nothing was loaded."""
         return cast(Acknowledged, await self.ask(Unload(), within=within)).found
 
+    async def snapshot(self, session: str) -> SnapshotTaken:
+        """A handle to what the session stands for now; `restore` takes it."""
+        return cast(SnapshotTaken, await self.ask(Snapshot(session=session), within=LOAD_S))
+
     async def story(self, target: str = "", *, client: str = "") -> tuple[str, ...]:
         """What happened to an operation, a line for each thing; of the newest where `target` is empty."""
         return cast(StoryTold, await self.ask(TellStory(target=target, client=client))).lines
@@ -345,6 +352,19 @@ class Client(Connection):
     ) -> OperationStream:
         return self.start(
             PrefillSuffix(session=session, prompt=prompt, speculative=speculative, lane=lane, deadline_ms=deadline_ms)
+        )
+
+    def restore(
+        self,
+        handle: str,
+        *,
+        session: str,
+        speculative: bool = False,
+        lane: str | None = None,
+        deadline_ms: int | None = None,
+    ) -> OperationStream:
+        return self.start(
+            Restore(handle=handle, session=session, speculative=speculative, lane=lane, deadline_ms=deadline_ms)
         )
 
     def decode(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import stat
 import warnings
 from pathlib import Path
@@ -15,6 +16,8 @@ from modelwire.errors import EndpointError
 MAX_SOCKET_PATH = 107
 """Bytes: `sun_path` on Linux without its final zero."""
 _SCHEME = "ipc://"
+_TCP = "tcp://"
+_ADDRESS = re.compile(r"tcp://(?P<host>[A-Za-z0-9*.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 def runtime_dir() -> Path:
@@ -49,16 +52,27 @@ def check_endpoint(endpoint: str) -> Path:
 
 def socket_path(endpoint: str) -> Path:
     """Raises `EndpointError` unless `endpoint` is `ipc://` and an absolute path that fits into a socket address."""
-    if endpoint.startswith("tcp://"):
-        raise EndpointError(f"{endpoint} is refused: TCP would carry prompts unencrypted; use ipc:///path/to/socket")
     path = Path(endpoint.removeprefix(_SCHEME))
     if not endpoint.startswith(_SCHEME) or not path.is_absolute() or "\0" in endpoint:
-        raise EndpointError(f"{endpoint!r} is not an endpoint: write ipc:// and an absolute path")
+        raise EndpointError(f"{endpoint!r} is not an endpoint: write ipc:// and an absolute path, or tcp://HOST:PORT")
     if (length := len(os.fsencode(path))) > MAX_SOCKET_PATH:
         raise EndpointError(
             f"{path} has {length} bytes, a socket's path at most {MAX_SOCKET_PATH}: choose a shorter directory"
         )
     return path
+
+
+def is_tcp(endpoint: str) -> bool:
+    """Whether `endpoint` is reached over TCP, and so only with keys."""
+    return endpoint.startswith(_TCP)
+
+
+def tcp_address(endpoint: str) -> tuple[str, int]:
+    """Host and port. Raises `EndpointError` for what is no such endpoint."""
+    found = _ADDRESS.fullmatch(endpoint)
+    if not found or not 0 < int(found["port"]) < 65536:
+        raise EndpointError(f"{endpoint!r:.120} is not an endpoint: write tcp://HOST:PORT, with a port below 65536")
+    return found["host"], int(found["port"])
 
 
 def check_directory(path: Path) -> None:

@@ -6,6 +6,7 @@ is a new link's business (`client`), so nothing that was meant for one instance 
 
 import asyncio
 import socket as unix
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import zmq
@@ -14,13 +15,15 @@ from zmq.utils.monitor import recv_monitor_message
 
 import modelwire.protocol
 from modelwire.codec import Codec, DecodeFault
-from modelwire.endpoint import check_endpoint
+from modelwire.endpoint import check_endpoint, is_tcp
 from modelwire.errors import DaemonUnreachable, ErrorCode, WireError
+from modelwire.keys import Keys
 from modelwire.messages import Beat, Hello
 
 MISSED_BEATS = 3
 LINGER_MS = 200
-_LOST_EVENTS = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+_REFUSED_EVENTS = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_LOST_EVENTS = zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | _REFUSED_EVENTS
 
 
 class Receiver(Protocol):
@@ -63,8 +66,10 @@ class Link:
         self._heard = False
         self._probes = 0
         self._closing = asyncio.Event()
-        probe(endpoint, protocol.service)
+        options = _options(endpoint, protocol.service)
         self._socket = context.socket(zmq.DEALER)
+        for option, value in options.items():
+            self._socket.set(option, value)
         self._socket.set(zmq.LINGER, LINGER_MS)
         # Never again, in practice. -1 would say so plainly, but then ZeroMQ drops what has arrived and is not read yet.
         self._socket.set(zmq.RECONNECT_IVL, 2**31 - 1)
@@ -203,4 +208,25 @@ def probe(endpoint: str, service: str) -> None:
 
 
 def unreachable(endpoint: str, service: str) -> DaemonUnreachable:
-    return DaemonUnreachable(f"no {service} answers at {endpoint}: start it with '{service} serve'")
+    how = f"start it with '{service} serve'"
+    if is_tcp(endpoint):
+        how = f"is '{service} serve --socket' running there, and does it let this key in ('modeld keys' prints it)?"
+    return DaemonUnreachable(f"no {service} answers at {endpoint}: {how}")
+
+
+def _options(endpoint: str, service: str) -> Mapping[int, bytes | int]:
+    """What the socket needs for this endpoint. Over TCP both sides prove who they are.
+
+    Raises `EndpointError` where the daemon's key is not known, `DaemonUnreachable` where plainly nobody listens.
+    """
+    if not is_tcp(endpoint):
+        probe(endpoint, service)
+        return {}
+    keys = Keys()
+    daemon, own = keys.daemon(endpoint), keys.own()
+    return {
+        zmq.IPV6: 1,
+        zmq.CURVE_SERVERKEY: daemon,
+        zmq.CURVE_PUBLICKEY: own.public,
+        zmq.CURVE_SECRETKEY: own.secret,
+    }

@@ -144,6 +144,14 @@ class Unload:
     """End the engine and give its memory back, when the operations before have ended. The next one loads it again."""
 
 
+@_kind("snapshot")
+@frozen(kw_only=True)
+class Snapshot:
+    """Take a handle to what the session stands for now, for `Restore`. It waits its turn as an operation does."""
+
+    session: str
+
+
 @_kind("story")
 @frozen(kw_only=True)
 class TellStory:
@@ -218,6 +226,14 @@ class Turn(Operation):
     ahead: bool = False
 
 
+@_kind("restore")
+@frozen(kw_only=True)
+class Restore(Operation):
+    """Let the session stand for what a snapshot of this client does, in place of what it stood for."""
+
+    handle: str
+
+
 # --- replies to an operation, in this order -------------------------------------------------------------
 
 
@@ -284,7 +300,8 @@ class Outcome(StrEnum):
 class Usage:
     """Counts in tokens. `guessed` are reused tokens that a guess had prefilled; `prefilled` went through the model.
 
-    `forward_passes` are those before the first token (of the whole operation where nothing is generated).
+    `forward_passes` are those before the first token (of the whole operation where nothing is generated). `drafted`
+    tokens were tried ahead in a pass of the model, and `accepted` ones were what it says.
     """
 
     prompt: int = 0
@@ -296,6 +313,8 @@ class Usage:
     chunks_finished: int = 0
     chunks_stopped: int = 0
     outcome: Outcome = Outcome.NONE
+    drafted: int = 0
+    accepted: int = 0
 
 
 @frozen(kw_only=True)
@@ -350,7 +369,8 @@ class Error:
 class Limits:
     """Bounds that the daemon keeps.
 
-    `silence_ms`: a client with live operations that says nothing for so long is taken as gone.
+    `snapshots`: how many a client may have. `silence_ms`: a client with live operations that says nothing for so long
+    is taken as gone.
     """
 
     message_bytes: int
@@ -358,6 +378,7 @@ class Limits:
     sessions: int
     queue: int
     silence_ms: int
+    snapshots: int = 0
 
 
 @_kind("welcome")
@@ -396,11 +417,16 @@ class ModelDescription:
 
 @frozen(kw_only=True)
 class Exactness:
-    """Whether results are bit-identical across batch widths, chunkings, forks and adoptions, as tested."""
+    """Whether results are bit-identical across batch widths, chunkings, forks and adoptions, as tested.
+
+    `running`: the test is under way now. `progress` is the fraction of it that is done.
+    """
 
     verdict: Literal["exact", "approximate", "untested"] = "untested"
     largest_difference: float = 0.0
     differing_tokens: float = 0.0
+    running: bool = False
+    progress: float = 0.0
 
 
 @_kind("description")
@@ -430,6 +456,7 @@ class Status:
     engine_pid: int
     uptime_s: float
     figures: Mapping[str, float]
+    exactness: Exactness = field(factory=Exactness)
 
 
 @_kind("ids")
@@ -448,6 +475,19 @@ class Acknowledged:
     found: bool
 
 
+@_kind("snapshot_taken")
+@frozen(kw_only=True)
+class SnapshotTaken:
+    """Answers `snapshot`. Restoring needs no prefill while its `bytes` are kept; with 0 it is prefilled again.
+
+    `head` is where the session's head stood.
+    """
+
+    handle: str
+    head: int
+    bytes: int
+
+
 @_kind("story_told")
 @frozen(kw_only=True)
 class StoryTold:
@@ -456,9 +496,9 @@ class StoryTold:
     lines: tuple[str, ...]
 
 
-Question = Hello | Describe | GetStatus | Tokenize | Cancel | Close | Load | Unload | TellStory
-SlotOperation = EnsurePrefix | PrefillSuffix | Decode | Turn
+Question = Hello | Describe | GetStatus | Tokenize | Cancel | Close | Load | Unload | Snapshot | TellStory
+SlotOperation = EnsurePrefix | PrefillSuffix | Decode | Turn | Restore
 Request = Question | SlotOperation | Beat
-Answer = Welcome | Description | Status | TokenIds | Acknowledged | StoryTold
+Answer = Welcome | Description | Status | TokenIds | Acknowledged | SnapshotTaken | StoryTold
 Terminal = Done | Error | Answer
 Reply = Accepted | Started | Progress | Tokens | Terminal

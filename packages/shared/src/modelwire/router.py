@@ -12,10 +12,12 @@ from typing import Any, Literal, Self
 import zmq
 import zmq.asyncio
 from attrs import define, field
+from zmq.auth.asyncio import AsyncioAuthenticator
 
 from modelwire.codec import Codec, DecodeFault, Envelope
-from modelwire.endpoint import Claim
+from modelwire.endpoint import Claim, is_tcp, tcp_address
 from modelwire.errors import EndpointError, ErrorCode, WireError
+from modelwire.keys import Keys, Pair
 from modelwire.messages import Beat, Error
 from modelwire.outbox import Outbox
 from modelwire.protocol import Protocol
@@ -74,14 +76,16 @@ class Router:
         self._socket: zmq.asyncio.Socket | None = None
         self._context: zmq.asyncio.Context | None = None
         self._claim: Claim | None = None
+        self._authenticator: AsyncioAuthenticator | None = None
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed() else "serving"
         return f"<Router {self.endpoint} {state}, {len(self._peers)} clients, {self.waiting_bytes} bytes waiting>"
 
     async def start(self) -> None:
-        """Claims the endpoint and listens. Raises `EndpointError`."""
-        self._claim = Claim(self.endpoint)
+        """Claims the endpoint and listens. Over TCP only those are let in whose keys are. Raises `EndpointError`."""
+        keys = self._keys()
+        self._claim = None if keys else Claim(self.endpoint)
         self._context = zmq.asyncio.Context()
         self._socket = socket = self._context.socket(zmq.ROUTER)
         socket.set(zmq.ROUTER_MANDATORY, 1)
@@ -90,11 +94,29 @@ class Router:
         socket.set(zmq.LINGER, LINGER_MS)
         # A message somewhat over the limit is read and answered; a connection that sends far more is cut.
         socket.set(zmq.MAXMSGSIZE, 2 * self._codec.max_bytes)
+        socket.set(zmq.IPV6, 1)
+        if keys:
+            self._guard(self._context, socket, keys)
         try:
             socket.bind(self.endpoint)
         except zmq.ZMQError as fault:
             await self.close()
-            raise EndpointError(f"cannot listen at {self.endpoint}: {fault.strerror}") from None
+            raise EndpointError(
+                f"cannot listen at {self.endpoint} ({fault.strerror}): choose another with --socket"
+            ) from None
+
+    def _keys(self) -> Pair | None:
+        if not is_tcp(self.endpoint):
+            return None
+        tcp_address(self.endpoint)
+        return Keys().own()
+
+    def _guard(self, context: zmq.asyncio.Context, socket: zmq.asyncio.Socket, own: Pair) -> None:
+        """libzmq asks the authenticator about every connection before it lets a byte of it through."""
+        self._authenticator = authenticator = AsyncioAuthenticator(context)
+        authenticator.start()
+        authenticator.configure_curve_callback("*", Keys())
+        socket.curve_publickey, socket.curve_secretkey, socket.curve_server = own.public, own.secret, True
 
     async def close(self) -> None:
         """Sends what can be sent at once, then closes; `incoming` ends. Takes at most `LINGER_MS`."""
@@ -107,6 +129,9 @@ class Router:
         if socket is not None:
             self._flush(socket)
             socket.close()
+        authenticator, self._authenticator = self._authenticator, None
+        if authenticator:
+            authenticator.stop()
         await asyncio.to_thread(context.term)  # it waits for the linger
         if self._claim:
             self._claim.release()

@@ -36,6 +36,9 @@ from modelwire.messages import (
     Progress,
     Prompt,
     Reason,
+    Restore,
+    Snapshot,
+    SnapshotTaken,
     Started,
     Status,
     Text,
@@ -255,6 +258,8 @@ class ScriptedDaemon:
                 yield Acknowledged(found=self._end_held(client, Reason.CANCELLED, target))
             case Close():
                 yield Acknowledged(found=True)
+            case Snapshot(session=session):
+                yield SnapshotTaken(handle=f"handle of {session}", head=3, bytes=0)
             case _:
                 yield Error(code="unknown_kind", message=f"the script has no answer to {type(message).__name__}")
 
@@ -297,7 +302,7 @@ class ScriptedDaemon:
         if message.speculative:
             self._guessed.add((operation.client, prompt))
         ahead = isinstance(message, Turn) and message.ahead
-        if (message.speculative and not ahead) or isinstance(message, EnsurePrefix | PrefillSuffix):
+        if (message.speculative and not ahead) or isinstance(message, EnsurePrefix | PrefillSuffix | Restore):
             return [*replies, Done(reason=Reason.PREFILLED, head=total, usage=usage)]
         tokens = [Tokens(text=text, ids=(index,)) for index, text in enumerate(self.script.tokens)]
         return [*replies, *tokens, Done(reason=Reason.END, head=total + len(tokens), usage=usage)]

@@ -3,8 +3,9 @@
     python record.py --python PYTHON --node DIRECTORY [NAME ...]
 
 PYTHON has pytest, pytest-xdist, pytest-reportlog, mypy and ruff; DIRECTORY has a `node_modules` with typescript, jest
-and vitest; gcc and g++ are found on the path. Machine paths become `/project`, `/python` and `/node`; times and
-addresses become constants. Tests read the recordings and never run this.
+and vitest; gcc, g++, clang and clang++ are found on the path (`zig cc` and `zig c++`, of the package ziglang, are
+such). Machine paths become `/project`, `/python` and `/node`; times and addresses become constants. Tests read the
+recordings and never run this.
 """
 
 import argparse
@@ -61,6 +62,10 @@ RUNS: dict[str, tuple[str, str]] = {
     "gcc-fatal": ("gcc", "gcc -c fatal.c"),
     "gcc-link": ("gcc", "gcc link.c"),
     "gcc-template": ("gcc", "g++ -c template.cpp"),
+    "clang": ("gcc", "clang -Wall -c main.c"),
+    "clang-colour": ("gcc", "pty:clang -Wall -c main.c"),
+    "clang-fatal": ("gcc", "clang -c fatal.c"),
+    "clang-template": ("gcc", "clang++ -c template.cpp"),
     "tsc": ("tsc", "node {node}/node_modules/typescript/bin/tsc --noEmit --pretty false cart.ts"),
     "tsc-pretty-colour": ("tsc", "pty:node {node}/node_modules/typescript/bin/tsc --noEmit cart.ts"),
     "tsc-syntax": ("tsc", "node {node}/node_modules/typescript/bin/tsc --noEmit --pretty false broken.ts"),

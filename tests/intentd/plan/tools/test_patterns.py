@@ -1,5 +1,6 @@
 """A tool is data that a user can add to; a bad file is told with its place and does no harm."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,10 @@ def test_a_folder_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge.toml").write_bytes(b"#" * 300_000)
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "folder.toml").mkdir()
     problems = catalogue(tmp_path).problems
-    assert len(problems) == 2
+    assert len(problems) == 4
     assert all("ignored" in problem for problem in problems)
 
 

@@ -218,6 +218,19 @@ def test_gcc_tells_missing_headers_linker_errors_and_templates() -> None:
     assert [f.line for f in read("gcc-template")] == [6, 7]
 
 
+@pytest.mark.parametrize("recording", ["clang", "clang-colour"])
+def test_clang_tells_the_same_as_gcc(recording: str) -> None:
+    told = [(f.tool, f.file, f.line, f.column) for f in read(recording)]
+    assert told == [("gcc", "./ledger.h", 3, 18), ("gcc", "main.c", 5, 16), ("gcc", "main.c", 10, 23)]
+    assert read(recording)[1].message == "use of undeclared identifier 'wrong'"
+
+
+def test_clang_tells_missing_headers_and_templates() -> None:
+    (fatal,) = read("clang-fatal")
+    assert (fatal.file, fatal.line, fatal.message) == ("fatal.c", 1, "'nowhere.h' file not found")
+    assert [f.line for f in read("clang-template")] == [6, 7]
+
+
 @pytest.mark.parametrize("recording", ["tsc", "tsc-pretty-colour"])
 def test_tsc_tells_code_and_place(recording: str) -> None:
     told = [(f.code, f.file, f.line, f.column) for f in read(recording)]

@@ -212,10 +212,11 @@ async def _here(client: LanguageClient, config: Config) -> AsyncIterator[IntentS
     """The server in this process, over a pair of sockets: it starts at once."""
     ours, theirs = socket.socketpair()
     server = IntentServer(config, autostart=False)
-    tasks = []
+    tasks, writers = [], []
     for side, end, talk in ((client, ours, None), (server, theirs, server.talk)):
         reader, writer = await asyncio.open_connection(sock=end)
         side.protocol.set_writer(_Writer(writer))
+        writers.append(writer)
         talking = talk(reader) if talk else run_async(threading.Event(), reader, side.protocol)
         tasks.append(asyncio.create_task(talking))
     try:
@@ -224,8 +225,9 @@ async def _here(client: LanguageClient, config: Config) -> AsyncIterator[IntentS
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for end in (ours, theirs):
-            end.close()
+        for writer in writers:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
 class _Writer:

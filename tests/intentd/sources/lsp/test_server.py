@@ -60,7 +60,7 @@ async def test_the_diagnostic_at_the_cursor_is_guessed_and_its_explanation_strea
         async with house.connect() as door:
             await house.until(door, lambda status: "warm" in status.reason)
         told = await editor.command("intent.explain", uri=uri, position={"line": 6, "character": 4})
-        (guess,), (question,) = turns(house, speculative=True), turns(house, speculative=False)
+        (guess, *_), (question,) = turns(house, speculative=True), turns(house, speculative=False)
         assert (guess.session, guess.prefix, guess.suffix) == (question.session, question.prefix, question.suffix)
         assert f"error: {UNDEFINED} [E1]" in text_of(question)
         assert "def total(items):" in text_of(question)
@@ -255,7 +255,7 @@ async def test_two_editors_share_a_daemon_and_what_closes_or_leaves_is_forgotten
             one.diagnose(uri, (6, UNDEFINED))
             theirs = other.open("other.py", CODE.replace("total", "sum_up"))
             other.diagnose(theirs, (6, UNDEFINED))
-            await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
+            await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) >= 2)
             assert (await house.status(door)).figures["editors"] == 2
         await house.until(door, lambda status: status.figures["editors"] == 1)
         assert {offer.view.path for offer in house.app.desks.offers()} == {str(house.workspace / "one.py")}
@@ -275,11 +275,11 @@ async def test_a_daemon_that_dies_is_found_again_and_told_what_is_shown(house: H
             await editor.command("intent.explain", uri=uri, diagnostic=diagnostic(6))
         assert await editor.complete(uri, 6, 0) is None
         assert not editor.client.messages
+        before = len(turns(house, speculative=True))
         house.app = App(house.config)
         await house.app.start()
-        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) > before)
         assert (await editor.command("intent.explain", uri=uri, diagnostic=diagnostic(6)))["text"]
-        await house.app.stop()
 
 
 @pytest.mark.parametrize(

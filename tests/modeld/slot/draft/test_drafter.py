@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modeld.backends.base import Ids
+from modeld.engine.messages import DraftFigures
 from modeld.slot.draft import Costs, Drafter, Lengths
 from modeld.slot.draft import drafter as module
-from modeld.slot.draft.drafter import Ids
+from modeld.slot.draft.lengths import BUCKETS
 
 FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
 CPU = {1: 0.012, 2: 0.019, 4: 0.027, 8: 0.038, 16: 0.083, 32: 0.132}
@@ -180,3 +182,27 @@ def test_whatever_is_cut_and_forked_the_text_ends_with_the_tape(changes: list[tu
         drafter.begin()
         drafter.propose(ids(tape), 31)
         drafter.check()
+
+
+def test_a_long_tape_that_was_not_shown_is_read_in_parts_beside_the_steps() -> None:
+    """A warm tape of 8k tokens must not cost a decode step."""
+    file = noise(15, 8_000)
+    drafter = new()
+    drafter.begin()
+    tape, calls = [*file, *file[:9]], 0
+    while not drafter.propose(ids(tape), 9):
+        assert len(drafter) <= (calls + 1) * module.CAUGHT_UP
+        calls += 1
+    assert calls == len(tape) // module.CAUGHT_UP
+    assert drafter.propose(ids(tape), 4) == file[9:13]
+
+
+def test_figures_are_those_of_the_answer() -> None:
+    file = noise(16, 120)
+    drafter = new()
+    drafter.follow(ids(file))
+    drafter.begin()
+    generate(drafter, file, file)
+    assert drafter.figures.seconds_saved > 0
+    drafter.begin()
+    assert drafter.figures == DraftFigures(on=True, by_length=tuple((least, 0, 0) for least in BUCKETS))

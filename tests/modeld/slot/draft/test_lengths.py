@@ -91,6 +91,23 @@ def test_one_disturbed_step_hardly_moves_the_costs() -> None:
     assert costs.table[1] < 1.1 * FLAT[1]
 
 
+def test_what_a_row_pays_for_depth_is_known_after_a_few_steps_at_every_width_and_depth() -> None:
+    costs = Costs.measured(STEEP)
+    for _ in range(16):
+        costs.observe(1, STEEP[1] + 1_000 * 11e-6, depth=1_000)
+    for depth, rows in ((1_000, 1), (1_000, 8), (4_000, 1), (4_000, 32), (0, 1), (0, 8)):
+        costs.deepen(depth)
+        assert costs.table[rows] == pytest.approx(STEEP[rows] + 11e-6 * rows * depth, rel=0.15)
+
+
+def test_at_another_depth_the_length_is_chosen_anew() -> None:
+    chooser = lengths(FLAT)
+    assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT
+    chooser.costs.slope = 13e-6
+    chooser.costs.deepen(8_000)
+    assert chooser.choose(Kind.FAR, 4, LIMIT) == 0
+
+
 def test_costs_without_a_single_row_are_refused() -> None:
     with pytest.raises(ValueError, match="time a single row too"):
         Costs.measured({2: 0.01})

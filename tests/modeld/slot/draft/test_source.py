@@ -81,3 +81,8 @@ def test_a_draft_ends_where_a_passage_ends() -> None:
 
 def test_without_a_match_there_is_no_draft() -> None:
     assert after(FILE, [1]).draft(5) == []
+
+
+def test_what_repeats_itself_is_drafted_beyond_the_end_of_the_text() -> None:
+    assert after([1], [5, 5]).draft(4) == [5, 5, 5, 5]
+    assert after([1], [5, 6, 7, 5, 6]).draft(7) == [7, 5, 6, 7, 5, 6, 7]

@@ -3,11 +3,20 @@
 from attrs import frozen
 
 
+@frozen(order=True)
+class Changed:
+    """A file that differs from the last commit: its absolute path, and git's name for what it held there."""
+
+    path: str
+    blob: str
+
+
 @frozen(kw_only=True)
 class CommandEnded:
     """A command has ended in `cwd`, inside the workspace with the root `workspace` (absolute paths).
 
-    `exit` is None where a signal ended it or nobody knows. `output` is what was kept of what it printed.
+    `exit` is None where a signal ended it or nobody knows. `output` is what was kept of what it printed, `changed` the
+    workspace's files that differed from the last commit then.
     """
 
     workspace: str
@@ -15,3 +24,4 @@ class CommandEnded:
     exit: int | None
     output: str
     argv: tuple[str, ...] = ()
+    changed: tuple[Changed, ...] = ()

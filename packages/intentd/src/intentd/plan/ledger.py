@@ -22,6 +22,7 @@ class Account:
     asks: int = 0
     hits: int = 0
     partials: int = 0
+    warm: int = 0
     misses: int = 0
     preemptions: int = 0
     prefilled: int = 0
@@ -45,21 +46,33 @@ class Ledger:
         self._of(trigger).preemptions += 1
 
     def asked(self, trigger: str, outcome: str, *, guessed: bool, now: float) -> None:
-        """`outcome` is `hit`, `partial` or anything else, a miss; `guessed`: a guess for it was warm and is settled."""
+        """`outcome` is `hit`, `partial`, `warm` (questions before it had left most of it) or anything else, a miss.
+
+        `guessed`: a guess for it was warm and is settled.
+        """
         account = self._of(trigger)
         account.asks += 1
         account.hits += outcome == "hit"
         account.partials += outcome == "partial"
-        account.misses += outcome not in ("hit", "partial")
+        account.warm += outcome == "warm"
+        account.misses += outcome not in ("hit", "partial", "warm")
         if guessed:
             self._settle(account, outcome in ("hit", "partial"), now)
 
+    def used(self, trigger: str, now: float) -> None:
+        """A finished guess has served a question that another guess was made for, or none."""
+        self._settle(self._of(trigger), True, now)
+
     def dropped(self, trigger: str, tokens: int, seconds: float, now: float) -> None:
         """A finished guess that nobody asked for."""
+        self.lost(trigger, tokens, seconds)
+        self._settle(self._of(trigger), False, now)
+
+    def lost(self, trigger: str, tokens: int, seconds: float) -> None:
+        """A guess that was stopped, and that nobody can ask for any more: it says nothing of its trigger."""
         account = self._of(trigger)
         account.wasted += tokens
         account.wasted_s += seconds
-        self._settle(account, False, now)
 
     def switched_off(self, now: float) -> frozenset[str]:
         """The triggers that are not guessed for now."""
@@ -79,6 +92,7 @@ class Ledger:
                 "asks": one.asks,
                 "hits": one.hits,
                 "partials": one.partials,
+                "warm": one.warm,
                 "misses": one.misses,
                 "preemptions": one.preemptions,
                 "prefilled": one.prefilled,
@@ -92,7 +106,7 @@ class Ledger:
     def check(self) -> None:
         """What is counted adds up."""
         for one in self._accounts.values():
-            assert one.asks == one.hits + one.partials + one.misses
+            assert one.asks == one.hits + one.partials + one.warm + one.misses
             assert one.wasted <= one.prefilled
             assert len(one.settled) <= WINDOW
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from intentd.plan.commands import Command
-from intentd.plan.events import CommandEnded
+from intentd.plan.events import Changed, CommandEnded
 from intentd.plan.triggers import Failure
 from intentd.shown import View
 
@@ -26,13 +26,17 @@ INTENTS: tuple[Intent, ...] = ("explain", "fix")
 
 @frozen(kw_only=True)
 class Offering:
-    """A failure that can be asked about, in the workspace with the root `workspace`. People call it by its `number`."""
+    """A failure that can be asked about, in the workspace with the root `workspace`. People call it by its `number`.
+
+    `changed` are the files that differed from the last commit when it was found.
+    """
 
     id: str
     number: int
     failure: Failure
     workspace: str
     command: Command
+    changed: tuple[Changed, ...] = ()
     view: View | None = None
     """What an editor shows of it, where it was seen there."""
 
@@ -104,6 +108,7 @@ class OfferBook:
             failure=failure,
             workspace=event.workspace,
             command=command,
+            changed=event.changed,
         )
 
     def _same(self, workspace: str, failure: Failure) -> Iterator[Offering]:

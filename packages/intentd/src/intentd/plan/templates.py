@@ -12,7 +12,7 @@ from attrs import fields, frozen
 from modelwire.messages import DecodeConfig
 
 _SYSTEM = {"workspace"}
-_USER = {"test", "tool", "message", "source", "code", "traceback"}
+_USER = {"test", "tool", "message", "source", "code", "traceback", "diff"}
 _TITLE = {"test", "tool"}
 
 _LINE = re.compile(r"at line (\d+)")
@@ -48,6 +48,10 @@ class Template:
 
     def fill_title(self, **contents: str) -> str:
         return self.title.substitute(contents)
+
+    @property
+    def shows_diff(self) -> bool:
+        return "diff" in self.user.get_identifiers()
 
     @property
     def words(self) -> int:

@@ -28,6 +28,7 @@ _LIBRARY = re.compile(r"site-packages|lib/python3|node_modules|^<")
 _PASSED = re.compile(
     r"^(?:=+ )?\d+ passed(?:, \d+ (?:passed|skipped|deselected|xfailed|xpassed|warnings?))* in [\d.]+s"
     r"|^OK(?: \(.*\))?$|^Success: no issues found|^All checks passed!$|^Tests: +(?:\d+ (?:skipped|todo), )*\d+ passed"
+    r"|^ +Tests +\d+ passed(?: \| \d+ (?:skipped|todo))* \(\d+\)|^\S+(?: [AP]M)? - Found 0 errors\."
 )
 
 

@@ -6,10 +6,11 @@ stable stands first, and what changes with every run last. All texts that come i
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
+from intentd.plan.changes import diff, fitting
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
@@ -29,6 +30,12 @@ _NAMES_CHARACTERS = 600
 """For the names of the failure and the workspace, which a template may use more than once."""
 _LEAST_CHARACTERS = 300
 NOTHING = "(not available)"
+NO_CHANGES = "(nothing)"
+_SHARES, _SHARES_WITH_DIFF = (30, 30, 40, 0), (27, 27, 28, 18)
+"""Of the room, in percent: for the source, the code, the traceback and the diff. They don't depend on what there is,
+so that nothing moves when one of them grows."""
+MAX_CHANGES = 6
+"""So many changed files are looked at: first those that the failure names, then the others by their paths."""
 
 
 class TurnError(Exception):
@@ -63,17 +70,30 @@ class PlannedTurn:
         return tuple((part.role, part.content) for part in parts if isinstance(part, ChatMessage))
 
 
-def build(failure: Failure, template: Template, *, workspace: str, context: int, read: Read) -> PlannedTurn:
-    """Raises `TurnError` where the model's context (tokens) leaves no room."""
-    room = room_of(template, context)
+def build(
+    failure: Failure,
+    template: Template,
+    *,
+    workspace: str,
+    context: int,
+    read: Read,
+    before: Mapping[str, Callable[[], str]] | None = None,
+) -> PlannedTurn:
+    """Raises `TurnError` where the model's context (tokens) leaves no room.
+
+    `before` gives, for files that were changed, their scrubbed text at the last commit.
+    """
+    room = _room(template, context)
+    shares = _SHARES_WITH_DIFF if template.shows_diff else _SHARES
     files = _Files(workspace, read)
     user = template.fill_user(
         test=cut(failure.name, 200) or failure.name[:200],
         tool=failure.tool,
         message=failure.message[:400],
-        source=_source(failure, files, room * 3 // 10) or NOTHING,
-        code=_code(failure, files, room * 3 // 10) or NOTHING,
-        traceback=_traceback(failure, room * 4 // 10 - 40) or NOTHING,
+        source=_source(failure, files, room * shares[0] // 100) or NOTHING,
+        code=_code(failure, files, room * shares[1] // 100) or NOTHING,
+        traceback=_traceback(failure, room * shares[2] // 100 - 40) or NOTHING,
+        diff=_diff(failure, files, before or {}, room * shares[3] // 100 - 40) or NO_CHANGES,
     )
     system = template.fill_system(workspace=posixpath.basename(workspace) or "/")
     return PlannedTurn(
@@ -99,7 +119,7 @@ def is_in(anchor: str, lines: Sequence[str]) -> bool:
     return any(anchor in line for line in lines)
 
 
-def room_of(template: Template, context: int) -> int:
+def _room(template: Template, context: int) -> int:
     """Characters for all contents together."""
     tokens = context - template.decode.max_tokens - CHAT_TOKENS
     room = min(template.characters, tokens * CHARACTERS_PER_TOKEN - template.words - _NAMES_CHARACTERS)
@@ -126,6 +146,11 @@ class _Files:
         """A part of a file under its name. No line numbers: they would change with every line above."""
         name = posixpath.relpath(path, self._workspace)
         return f"{name}:\n```\n{part}\n```"
+
+    def diff(self, path: str, before: Callable[[], str]) -> str:
+        """Nothing of a file that may not be read now: what it held before may not be shown either."""
+        now = "\n".join(self.lines(path))
+        return diff(posixpath.relpath(path, self._workspace), before(), now) if now else ""
 
 
 def _test_line(failure: Failure, files: _Files) -> int | None:
@@ -166,6 +191,15 @@ def _code(failure: Failure, files: _Files, limit: int) -> str:
             seen.add(part)
             shown.append(files.show(frame.path, part))
     return "\n\n".join(shown)
+
+
+def _diff(failure: Failure, files: _Files, before: Mapping[str, Callable[[], str]], limit: int) -> str:
+    """What was changed since the last commit."""
+    named = dict.fromkeys([*(frame.path for frame in _nearest_first(failure)), failure.path])
+    order = [path for path in named if path in before] + sorted(before.keys() - named)
+    diffs = (files.diff(path, before[path]) for path in order[:MAX_CHANGES])
+    shown = fitting(filter(None, diffs), limit)
+    return f"```\n{shown}\n```" if shown else ""
 
 
 def _whole(path: str, files: _Files, room: int) -> str:

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import re
+import select
 import signal
 import termios
 import threading
@@ -18,6 +19,7 @@ _IFLAG, _OFLAG, _CFLAG, _LFLAG, _CC = 0, 1, 2, 3, 6
 KEYS_LIMIT = 4096
 _COMMON_LINES = termios.OPOST | termios.ONLCR
 _LINES_MASK = _COMMON_LINES | termios.OCRNL | termios.ONOCR | termios.ONLRET | termios.OLCUC | termios.OFILL
+_ECHOES = termios.ECHO | termios.ECHONL
 _BARE_NEWLINE = re.compile(rb"(?<!\r)\n")
 
 
@@ -47,6 +49,7 @@ class TerminalPair:
         self._lifted = 0
         self._before = termios.tcgetattr(outer)
         self.master, self.slave = os.openpty()
+        self._inner = os.ttyname(self.slave)
         os.set_blocking(self.master, False)
         self.copy_size()
         self._copy_settings()
@@ -73,8 +76,8 @@ class TerminalPair:
             return True
 
     def enter_foreground(self) -> None:
-        if not self._settled:  # until now the terminal may have been as its shell's line editor needs it
-            self._settled = True
+        first, self._settled = not self._settled, True
+        if first:  # until now the terminal may have been as its shell's line editor needs it
             self._copy_settings()
         self._process_inside(True)
         self._lifts = self._shared
@@ -84,6 +87,23 @@ class TerminalPair:
                 self._before[_OFLAG] |= self._lifted
             self._set_outer(_raw(self._before, process_output=self._shared and not self._lifted))
             self.raw = True
+        if first:
+            self._pass_typed_ahead()
+
+    def _pass_typed_ahead(self) -> None:
+        """Hands over what was typed before the keys were the command's: the outer terminal has shown it already."""
+        if not select.select([self.outer], [], [], 0)[0]:
+            return
+        self.take_keys()
+        with contextlib.suppress(OSError, termios.error):
+            inner = os.open(self._inner, os.O_RDWR | os.O_NOCTTY)
+            settings: list[Any] = termios.tcgetattr(inner)
+            quiet = [*settings[:_LFLAG], settings[_LFLAG] & ~_ECHOES, *settings[_LFLAG + 1 :]]
+            termios.tcsetattr(inner, termios.TCSANOW, quiet)
+            self.give_keys()
+            select.select([inner], [], [], 0)  # Linux takes keys in later, but before it answers this
+            termios.tcsetattr(inner, termios.TCSANOW, settings)
+            os.close(inner)
 
     def enter_background(self) -> None:
         """Leaves the keys to others: to the rest of the pipeline, or to the shell where this job has the `&`."""
@@ -104,9 +124,11 @@ class TerminalPair:
             self._lower()
 
     def _prepare(self, data: bytes) -> bytes:
+        if not self._lifts:
+            return data
         with self._outer_lock, contextlib.suppress(termios.error):
             settings = termios.tcgetattr(self.outer)
-            if not self._lifts or not settings[_OFLAG] & termios.OPOST:
+            if not settings[_OFLAG] & termios.OPOST:
                 return data
             if settings[_OFLAG] & _LINES_MASK == _COMMON_LINES and not _BARE_NEWLINE.search(data):
                 return data.replace(b"\r\n", b"\n")
@@ -116,6 +138,8 @@ class TerminalPair:
         return data
 
     def _lower(self) -> None:
+        if not self._lifted:
+            return
         with self._outer_lock, contextlib.suppress(termios.error):
             if self._lifted:
                 settings = termios.tcgetattr(self.outer)

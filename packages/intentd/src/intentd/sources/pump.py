@@ -84,7 +84,7 @@ class Pump:
 
     def _copy(self) -> bool:
         """Copies a chunk; false at the end of the source, or where the target is gone."""
-        data = read(self.source)
+        data = read_much(self.source) if self._terminal else read(self.source)
         if data is None:
             return True
         if data and (self._give(data) or self._terminal):  # a terminal that is gone comes as a signal
@@ -142,6 +142,18 @@ def read(fd: int) -> bytes | None:
         if fault.errno == errno.EIO:  # how a terminal says that its other side is closed
             return b""
         raise
+
+
+def read_much(fd: int) -> bytes | None:
+    """As `read`, of a terminal that does not block: it hands over a few KiB at a time, however much there is."""
+    data = read(fd)
+    if not data:
+        return data
+    parts, room = [data], CHUNK_BYTES - len(data)
+    while room > 0 and (data := read(fd)):
+        parts.append(data)
+        room -= len(data)
+    return b"".join(parts)
 
 
 def write_all(fd: int, data: bytes) -> bool:

@@ -13,9 +13,13 @@ import struct
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from intentd.sources.tail import Tail
+from intentd.sources.watching import QUIET_S, Cycles, goes_on
+
+if TYPE_CHECKING:
+    from modelwire.client import Connection
 
 DELIVERY_MS = 100
 """So long a finished command may wait for its report to arrive; after that the report goes on alone."""
@@ -82,22 +86,59 @@ async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: soc
     from modelwire.client import Connection
 
     channel.setblocking(False)
-    run = uuid.uuid4().hex
     words = tuple(os.fsencode(word).decode(errors="replace") for word in argv)
     async with Connection(endpoint, INTENTD, name="run", timeout=_CONNECT_S) as door:
-        door.start(CommandStarted(run=run, argv=words, cwd=bytes(Path.cwd()).decode(errors="replace")))
-        data = await asyncio.get_running_loop().sock_recv(channel, _END.size)
+        story = _Story(door, uuid.uuid4().hex, tail)
+        door.start(CommandStarted(run=story.run, argv=words, cwd=bytes(Path.cwd()).decode(errors="replace")))
+        data = await story.end(channel, QUIET_S if goes_on(words) else None)
         if len(data) < _END.size:
             return  # the wrapper was killed; the daemon sees that we leave
         status, total = _END.unpack(data)
         code = os.waitstatus_to_exitcode(status) if status != UNKNOWN_STATUS else None
+        output, fresh = story.since(total)
         finished = CommandFinished(
-            run=run,
+            run=story.run,
             exit=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
-            output=tail.read(total),
-            total=total,
+            output=output,
+            total=fresh,
         )
         async with asyncio.timeout(_ALONE_S):
             await door.ask(finished)
         channel.close()
+
+
+class _Story:
+    """What was told of one command so far."""
+
+    def __init__(self, door: "Connection", run: str, tail: Tail) -> None:
+        self.run = run
+        self._door = door
+        self._tail = tail
+        self._told = 0
+
+    def since(self, total: int) -> tuple[bytes, int]:
+        """What was printed since it was told last, as far as it was kept, and how much that was."""
+        fresh, self._told = total - self._told, total
+        return self._tail.read(total)[-fresh:] if fresh else b"", fresh
+
+    async def end(self, channel: socket.socket, every_s: float | None) -> bytes:
+        """Waits for the word that the command has ended; tells the end of every cycle until then."""
+        import asyncio
+
+        loop, cycles = asyncio.get_running_loop(), Cycles()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(every_s):
+                    return await loop.sock_recv(channel, _END.size)
+            quiet = cycles.look(self._tail.total)
+            if quiet is not None:
+                await self._tell(quiet, cycles.told)
+
+    async def _tell(self, quiet: bool, total: int) -> None:
+        from intentd.messages import CommandQuiet
+        from modelwire.errors import DaemonUnreachable
+
+        output, fresh = self.since(total) if quiet else (b"", 0)
+        with contextlib.suppress(DaemonUnreachable):  # a daemon that is busy misses a cycle; the next one tells more
+            await self._door.ask(CommandQuiet(run=self.run, quiet=quiet, output=output, total=fresh))

@@ -22,6 +22,7 @@ class EngineConfig:
     where that is less; `extra_cells` are KV positions beyond it, for the tapes of guesses and other sessions.
     `spare_cells` is how many of all positions guesses and ownerless tapes may hold (None: those of one context),
     `parking_mb` the host memory for tapes of sessions that had to go.
+    With `draft` "off" every token takes a pass of its own.
     `fake` is the script of the fake backend as JSON; a `model` of that backend is a file with such a script.
     """
 
@@ -35,8 +36,10 @@ class EngineConfig:
     spare_cells: int | None = None
     parking_mb: int = field(default=256, validator=validators.ge(0))
     chunk: int = field(default=512, validator=_positive)
+    draft: Literal["on", "off"] = field(default="on", validator=validators.in_(("on", "off")))
     fake: str = ""
     log_level: str = "WARNING"
+    log_format: Literal["text", "json"] = "text"
 
     @classmethod
     def from_json(cls, text: str) -> "EngineConfig":

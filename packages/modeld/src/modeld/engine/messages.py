@@ -1,6 +1,6 @@
 """Owns what the front and the engine process say to each other. It knows no bytes and no process.
 
-The front sends one `Run` or `Encode` at a time, and the next only after the engine has ended the one before. A `Run` is
+The front sends one message at a time, and the next only after the engine has ended the one before. A `Run` is
 self-contained: it carries every id that the session stands for, so an engine that has just been restarted serves it as
 well, only slower.
 """
@@ -54,6 +54,20 @@ class Encode:
 
     prompt: Prompt
     complete: bool = False
+
+
+@_kind("save")
+@frozen(kw_only=True)
+class Save:
+    """Keep the state of the tape that holds `ids` (int32 little-endian) in host memory, where that pays.
+
+    It goes when the session `place` of `client` is closed. `closed` as in `Run`.
+    """
+
+    client: str
+    place: str
+    ids: bytes
+    closed: tuple[tuple[str, str], ...] = ()
 
 
 @_kind("probe")
@@ -134,12 +148,29 @@ class Encoded:
     ids: tuple[int, ...]
 
 
+@_kind("saved")
+@frozen(kw_only=True)
+class Saved:
+    """Ends a `Save`: so many `bytes` are kept. 0: it does not pay, or there is no room for it."""
+
+    bytes: int
+
+
+@_kind("probing")
+@frozen(kw_only=True)
+class Probing:
+    """A `Probe` goes on: the fraction of the test that is done."""
+
+    progress: float
+
+
 @_kind("probed")
 @frozen(kw_only=True)
 class Probed:
-    """Ends a `Probe`. If it is not `finished`, it was stopped, or what is resident leaves it no room."""
+    """Ends a `Probe`. If it is not `finished`, the stop flag ended it, or what is resident leaves it no room."""
 
     finished: bool
+    stopped: bool = False
     exactness: Exactness = field(factory=Exactness)
 
 
@@ -162,10 +193,33 @@ class ShelfFigures:
     restored: int = 0
 
 
+@_kind("drafts")
+@frozen(kw_only=True)
+class DraftFigures:
+    """What drafting did in one answer. `passes` of the model gave `tokens`.
+
+    `by_length`: tokens drafted and accepted by the length of the match that they were drafted from, as (length from,
+    drafted, accepted). Seconds are against single rows. `on`: drafting is not switched off for its losses.
+    """
+
+    drafted: int = 0
+    accepted: int = 0
+    passes: int = 0
+    tokens: int = 0
+    seconds_saved: float = 0.0
+    seconds_lost: float = 0.0
+    on: bool = False
+    by_length: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def tokens_per_pass(self) -> float:
+        return self.tokens / self.passes if self.passes else 0.0
+
+
 @_kind("ended")
 @frozen(kw_only=True)
 class Ended:
-    """Ends a `Run`. `length` is how much of the tape is resident.
+    """Ends a `Run`. `length` is how much of the tape is resident. `drafts` is None where no decode loop of ours ran.
 
     `reason` is PREEMPTED wherever the stop flag ended it; the front knows why it set the flag. `first_pass_at` is when
     the first call of the model for the prompt began, in seconds of the machine's monotonic clock: both processes have
@@ -177,13 +231,14 @@ class Ended:
     usage: Usage
     timings: Timings
     shelf: ShelfFigures = field(factory=ShelfFigures)
+    drafts: DraftFigures | None = None
     first_pass_at: float | None = None
 
 
 @_kind("failed")
 @frozen(kw_only=True)
 class Failed:
-    """Ends a `Run` or an `Encode` as an error (codes of `modelwire.errors`)."""
+    """Ends what the front asked as an error (codes of `modelwire.errors`)."""
 
     code: str
     message: str
@@ -210,5 +265,5 @@ class EngineUnloaded:
 
 
 FromSupervisor = EngineGone | EngineUnloaded
-ToEngine = Run | Encode | Probe | Quit
-FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Probed | Ended | Failed
+ToEngine = Run | Encode | Save | Probe | Quit
+FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Saved | Probing | Probed | Ended | Failed

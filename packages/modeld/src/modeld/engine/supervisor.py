@@ -18,9 +18,12 @@ from modeld.engine.messages import (
     Failed,
     FromEngine,
     FromSupervisor,
+    Probed,
+    Probing,
     Quit,
     Ready,
     Refused,
+    Saved,
     ToEngine,
 )
 from modeld.engine.stop_flag import SharedStopFlag
@@ -53,8 +56,8 @@ class Patience:
 class Supervisor:
     """Keeps one engine process running. `on_message` is called in the event loop, with messages of the current epoch.
 
-    After `Ready`, `send` one `Run` or `Encode` at a time. `EngineGone` ends whatever ran; a `Ready` of the next epoch
-    follows, or `Refused`, after which nothing does until `load`.
+    After `Ready`, `send` one message that it answers at a time. `EngineGone` ends whatever ran; a `Ready` of the
+    next epoch follows, or `Refused`, after which nothing does until `load`.
     """
 
     def __init__(
@@ -249,9 +252,9 @@ class Supervisor:
                 self._rest()
             case Refused():
                 self._refused = True
-            case Ended() | Failed() | Encoded():
+            case Ended() | Failed() | Encoded() | Saved() | Probed():
                 self._rest()
-            case Advanced():
+            case Advanced() | Probing():
                 self._slowest = max(self._slowest, self._now() - self._heard)
                 self._expect()
             case _:

@@ -17,17 +17,23 @@ from pathlib import Path
 
 from attrs import asdict
 
-from modeld.backends.base import Backend, BackendError, LoadError
+from modeld.backends.base import Backend, BackendError, LoadError, LogitsBackend
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
-from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run
+from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run, Save
 from modeld.engine.stop_flag import SharedStopFlag
-from modeld.models import verdicts
+from modeld.models import facts
 from modeld.slot import Slot, SlotSettings
+from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup, time_widths
+from modeld.slot.draft.timing import WIDTHS
+from modelwire import logs
 from modelwire.errors import ErrorCode
 from modelwire.messages import Exactness
 
 _log = logging.getLogger(__name__)
+
+_SAMPLE_LENGTH = 32_000
+"""Characters: more tokens than the test of exactness needs, and tokenised in milliseconds."""
 
 
 def build(config: EngineConfig, stop: SharedStopFlag) -> Backend:
@@ -77,20 +83,38 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
         channel.send(Refused(message=str(fault)))
         return
     try:
-        known = Exactness() if config.backend == "fake" else verdicts.recall(_key(config, backend))
-        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), known))
+        drafters = _drafters(config, backend)
+        known = None if config.backend == "fake" else facts.recall(Exactness, _key(config, backend))
+        channel.send(_ready(config, backend, 1000 * (time.monotonic() - started), known or Exactness()))
 
         def found(verdict: Exactness) -> None:
             if config.backend != "fake":  # what a script pretends is nobody's fact
-                verdicts.remember(_key(config, backend), verdict)
+                facts.remember(verdict, _key(config, backend))
 
-        desk = Desk(backend, stop, channel.send, _slot_settings(config), found=found)
+        desk = Desk(backend, stop, channel.send, _slot_settings(config), drafters=drafters, found=found)
         for message in channel:
             if isinstance(message, Quit):
                 return
             desk.handle(message)
     finally:
         backend.close()
+
+
+def _drafters(config: EngineConfig, backend: Backend) -> Drafters:
+    """Prompt lookup, where a batch of several rows is known to cost less than as many single ones."""
+    can = backend.capabilities.logits and backend.capabilities.rollback
+    if config.draft == "off" or not can or not isinstance(backend, LogitsBackend):
+        return NoDrafts()
+    seconds = _scripted_costs(config) if config.backend == "fake" else time_widths(backend, time.monotonic)
+    return PromptLookup(Lengths(Costs.measured(seconds))) if seconds else NoDrafts()
+
+
+def _scripted_costs(config: EngineConfig) -> dict[int, float]:
+    """What a fake's batches take is in its script; to time it could take hours, and would count as its use."""
+    from modeld.backends.fake import FakeScript
+
+    script = FakeScript.from_json(Path(config.model).read_text("utf-8") if config.model else config.fake)
+    return {rows: (script.step_ms + rows * script.token_ms) / 1000 for rows in WIDTHS} if script.step_ms > 0 else {}
 
 
 def _ready(config: EngineConfig, backend: Backend, load_ms: float, exactness: Exactness) -> Ready:
@@ -116,12 +140,14 @@ class Desk:
         send: Callable[[FromEngine], None],
         settings: SlotSettings | None = None,
         *,
+        drafters: Drafters | None = None,
         found: Callable[[Exactness], None] = lambda verdict: None,
     ) -> None:
         self._backend = backend
         self._stop = stop
         self._send = send
         self._settings = settings or SlotSettings()
+        self._drafters = drafters
         self._found = found
         self._slot = self._new_slot()
 
@@ -139,8 +165,10 @@ class Desk:
                     self._slot.run(message, emit)
                 case Encode():
                     self._send(self._slot.encode(message))
+                case Save():
+                    self._send(self._slot.save(message))
                 case Probe():
-                    self._send(self._probed())
+                    self._send(self._probed(emit))
                 case _:
                     raise TypeError(f"an engine does not take {type(message).__name__}")
         except ConnectionError:
@@ -151,8 +179,8 @@ class Desk:
             if not ended:
                 self._send(_failure(fault))
 
-    def _probed(self) -> Probed:
-        probed = self._slot.probe()
+    def _probed(self, emit: Callable[[FromEngine], None]) -> Probed:
+        probed = self._slot.probe(emit)
         if probed.finished:
             try:
                 self._found(probed.exactness)
@@ -161,7 +189,9 @@ class Desk:
         return probed
 
     def _new_slot(self) -> Slot:
-        return Slot(self._backend, stop=self._stop, clock=time.monotonic, settings=self._settings)
+        return Slot(
+            self._backend, stop=self._stop, clock=time.monotonic, settings=self._settings, drafters=self._drafters
+        )
 
     def _forget_everything(self) -> None:
         """After a fault nobody knows what is resident. An engine that cannot forget ends, and a new one starts."""
@@ -187,7 +217,7 @@ def _slot_settings(config: EngineConfig) -> SlotSettings:
 def _sample() -> str:
     """Ordinary text that every machine has: some of the standard library."""
     with suppress(OSError):
-        return inspect.getsource(argparse)
+        return inspect.getsource(argparse)[:_SAMPLE_LENGTH]
     return ""
 
 
@@ -220,7 +250,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = EngineConfig.from_json(arguments[0])
     epoch, connection, flag, life = map(int, arguments[1:])
-    logging.basicConfig(level=config.log_level, format=f"engine {epoch} %(levelname)s %(name)s: %(message)s")
+    logs.set_up(f"engine {epoch}", level=config.log_level, form=config.log_format)
     _exit_with_front(life)
     channel = Channel(socket.socket(fileno=connection), epoch)
     serve(channel, config, SharedStopFlag(flag))

@@ -2,6 +2,7 @@
 
 from attrs import define, field
 
+from modeld.engine.messages import DraftFigures
 from modeld.slot.claims import Claim
 from modeld.slot.prefill import Counts
 from modelwire.messages import Outcome, Timings, Usage
@@ -21,6 +22,7 @@ class Account:
     reused: int = 0
     generated: int = 0
     claim: Claim | None = None
+    drafts: DraftFigures | None = None
     prefill: Counts = field(factory=Counts)
 
     def usage(self) -> Usage:
@@ -30,6 +32,8 @@ class Account:
             guessed=self._guessed,
             prefilled=self.prefill.prefilled,
             generated=self.generated,
+            drafted=self.drafts.drafted if self.drafts is not None else 0,
+            accepted=self.drafts.accepted if self.drafts is not None else 0,
             forward_passes=self.passes,
             chunks_finished=self.prefill.finished,
             chunks_stopped=self.prefill.stopped,

@@ -36,6 +36,8 @@ class ExactnessTest:
         self._depth = depth
         self._expected: list[Ids] = []
         self._parts: list[Part] = [self._cold, self._widths, self._chunks, self._adopted, self._restored]
+        self._total = len(self._parts)
+        self._advanced: Callable[[], None] = lambda: None
         self._largest, self._compared, self._differing = 0.0, 0, 0
 
     @property
@@ -48,17 +50,27 @@ class ExactnessTest:
         return not self._parts
 
     @property
+    def progress(self) -> float:
+        """The fraction of the parts that is done."""
+        return (self._total - len(self._parts)) / self._total
+
+    @property
     def exactness(self) -> Exactness:
         if not self.finished:
-            return Exactness()
+            return Exactness(progress=self.progress)
         return Exactness(
             verdict="exact" if self._largest == 0 else "approximate",
             largest_difference=self._largest,
             differing_tokens=self._differing / max(1, self._compared),
+            progress=1.0,
         )
 
-    def run(self, sequences: Sequence[int]) -> bool:
-        """Does parts on empty sequences until all are done (True) or the stop flag is set; leaves them empty."""
+    def run(self, sequences: Sequence[int], advanced: Callable[[], None] = lambda: None) -> bool:
+        """Does parts on empty sequences until all are done (True) or the stop flag is set; leaves them empty.
+
+        `advanced` is called after every call of the model.
+        """
+        self._advanced = advanced
         self._one, self._two, self._three = sequences
         while self._parts:
             try:
@@ -150,6 +162,7 @@ class ExactnessTest:
     def _extend(self, sequence: int, tape: Ids, start: int, rows: int) -> None:
         if self._backend.extend(sequence, tape, start, rows).stopped:
             raise Stopped
+        self._advanced()
 
     def _bits(self, row: int) -> Ids:
         return self._backend.logits(row).copy().view(np.int32)

@@ -5,30 +5,18 @@ output does not depend on the drafts.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 from attrs import define, field
 
-from modeld.backends.base import Ids, Logits, LogitsBackend, StopFlag, Vocabulary
+from modeld.backends.base import Logits, LogitsBackend, StopFlag, Vocabulary
 from modeld.engine.messages import Generated
+from modeld.slot.draft.base import Drafter
 from modeld.slot.prefill import Counts, Outcome, Prefill, Work
 from modeld.slot.sampling import Sampler
 from modeld.slot.shelf import Shelf
 from modeld.slot.stops import StopText
 from modelwire.messages import DecodeConfig, Reason
-
-
-class Drafter(Protocol):
-    """Guesses what comes next. One object serves one request, whose history only grows."""
-
-    def propose(self, history: Ids, limit: int) -> Sequence[int]:
-        """At most `limit` tokens that may follow `history`; fewer or none where it does not pay."""
-
-
-class NoDrafts:
-    def propose(self, history: Ids, limit: int) -> Sequence[int]:
-        return ()
 
 
 class Answer:
@@ -91,6 +79,7 @@ class Decoder:
     drafter: Drafter
     sampler: Sampler
     answer: Answer
+    clock: Callable[[], float]
     counts: Counts = field(factory=Counts)
 
     def run(self, work: Work, logits: Logits) -> None:
@@ -112,29 +101,26 @@ class Decoder:
         if len(work.history) > self.backend.context:
             return self.answer.end(Reason.CONTEXT)
         draft = self._draft(work)
-        said = len(work.history)
+        said, began = len(work.history), self.clock()
         ahead = Work(tape=work.tape, history=np.append(work.history, np.array(draft, np.int32)), resident=work.resident)
         outcome = self.prefill.extend(ahead, rows=1 + len(draft), counts=self.counts)
         work.resident = min(ahead.resident, said)
         if outcome is not Outcome.READY:
             return self.answer.end(Reason.CONTEXT if outcome is Outcome.FULL else Reason.PREEMPTED)
-        self._accept(work, draft)
+        took = self.clock() - began
+        accepted = self._accept(work, draft)
         # Positions of accepted tokens are right already; the rest of the draft is cut by the next extend.
-        work.resident = min(len(work.history), said + self._agreed(work.history[said:], draft))
+        work.resident = said + accepted
+        self.drafter.observe(accepted, took)
 
-    def _accept(self, work: Work, draft: Sequence[int]) -> None:
+    def _accept(self, work: Work, draft: Sequence[int]) -> int:
+        """Samples row by row as long as samples are what was drafted and the answer goes on; how many were."""
         for row in range(1 + len(draft)):
             token = self.sampler.choose(self.backend.logits(row), work.history)
             self._take(work, token)
             if self.answer.reason is not None or row == len(draft) or token != draft[row]:
-                return
-
-    @staticmethod
-    def _agreed(said: Ids, draft: Sequence[int]) -> int:
-        return next(
-            (n for n, (one, other) in enumerate(zip(said, draft, strict=False)) if one != other),
-            min(len(said), len(draft)),
-        )
+                break
+        return row
 
     def _draft(self, work: Work) -> Sequence[int]:
         """A draft that fits what may still be said, the context, a batch, and the room there is without evicting."""
@@ -144,9 +130,7 @@ class Decoder:
             self.backend.chunk - 1,
             self.shelf.free_cells - 1,
         )
-        if limit <= 0 or not self.backend.capabilities.rollback:
-            return ()
-        return self.drafter.propose(work.history, limit)[:limit]
+        return self.drafter.propose(work.history, max(0, limit))[: max(0, limit)]
 
     def _take(self, work: Work, token: int) -> None:
         if self.answer.add(token):

@@ -6,7 +6,7 @@ They are bounded in bytes; the least recently used go.
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from modeld.backends.base import Backend, BackendError, ExportingBackend, Ids
 from modeld.slot.tape import Kept, Owner, Tape, common_length
@@ -16,12 +16,13 @@ State = tuple[bytes, ...]
 
 @frozen(eq=False, kw_only=True)
 class Parked:
-    """A tape and the state of its cells."""
+    """A tape and the state of its cells. A `lasting` one stays when it is restored, for a snapshot."""
 
     owner: Owner
     ids: Ids
     state: State
     kept: Kept | None
+    lasting: bool = False
 
     @property
     def bytes(self) -> int:
@@ -84,13 +85,32 @@ class Parking:
 
     def park(self, tape: Tape) -> None:
         """Keeps a copy of a tape that is about to go, where that pays and fits."""
-        state = self.saved(tape, tape.length) if self._max_bytes else None
-        if state is None:
+        copy = self._copied(tape, tape.length)
+        if copy is None:
             return  # it can be prefilled again
-        self._places = [place for place in self._places if not _within(place.ids, tape.ids)]
-        self._places.append(Parked(owner=tape.owner, ids=tape.ids, state=state, kept=tape.kept))
+        self._places = [place for place in self._places if place.lasting or not _within(place.ids, tape.ids)]
+        self._add(copy)
+
+    def keep(self, tape: Tape | None, ids: Ids, owner: Owner) -> int:
+        """Keeps the state of `ids` for a snapshot, from a tape or from what is parked already; how many bytes."""
+        place = self.best(ids, common_length(tape.ids, ids) if tape is not None else 0)
+        if place is None and tape is not None:
+            place = self._copied(tape, common_length(tape.ids, ids))
+        return self._add(evolve(place, owner=owner, lasting=True)) if place is not None else 0
+
+    def _copied(self, tape: Tape, length: int) -> Parked | None:
+        state = self.saved(tape, length) if self._max_bytes else None
+        if state is None:
+            return None
+        kept = tape.kept if tape.kept_at(length) is not None else None
+        return Parked(owner=tape.owner, ids=tape.ids[:length], state=state, kept=kept)
+
+    def _add(self, place: Parked) -> int:
+        """Its bytes, 0 where there is no room for it."""
+        self._places.append(place)
         while self.bytes > self._max_bytes:
             self._places.pop(0)
+        return place.bytes if self._places else 0
 
     def saved(self, tape: Tape, length: int) -> State | None:
         """The state of a tape's beginning; None where the backend cannot tell it or it does not pay."""
@@ -119,6 +139,8 @@ class Parking:
     def restore(self, place: Parked, tape: Tape) -> None:
         """Into the empty sequence of `tape`, of which only the backend learns here. Raises `BackendError`."""
         self._places.remove(place)
+        if place.lasting:
+            self._places.append(place)
         self.load(tape.sequence, place.state, len(place.ids))
         self.restored += 1
 

@@ -126,7 +126,8 @@ class Prefill:
             counts.stopped_ms = 1000 * took
             return Outcome.STOPPED
         counts.finished += 1
-        self._pace.learn(end - start, took)
+        if rows <= 1:  # a draft is slower: all its rows give logits
+            self._pace.learn(end - start, took)
         return Outcome.READY
 
     def _call(self, work: Work, end: int, rows: int) -> Extended | None:

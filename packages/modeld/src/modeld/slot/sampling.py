@@ -4,7 +4,6 @@ The order is penalty, top-k, top-p, min-p, temperature, as in llama.cpp. Ties go
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from modelwire.messages import DecodeConfig
 
 MAX_STOPS = 16
 MAX_STOP_LENGTH = 256
+_FEW = 512
 
 
 def check_config(config: DecodeConfig) -> None:
@@ -59,16 +59,18 @@ class Sampler:
 
     def _draw(self, logits: Logits) -> int:
         config = self._config
-        ids = _top_k(logits, config.top_k)
+        ids, scores = np.arange(len(logits)), logits
+        if 0 < config.top_k < len(scores):
+            ids = _top_k(logits, config.top_k)
+            scores = logits[ids]
         if config.top_p < 1:
-            ids = ids[np.argsort(-logits[ids], kind="stable")]
-            before = np.cumsum(_softmax(logits[ids])) - _softmax(logits[ids])
-            ids = ids[: max(1, int(np.count_nonzero(before < config.top_p)))]
+            kept = _top_p(scores, config.top_p)
+            ids, scores = ids[kept], scores[kept]
         if config.min_p > 0:
-            shares = _softmax(logits[ids])
-            ids = ids[shares >= config.min_p * shares.max()]
-        shares = np.cumsum(_softmax(logits[ids].astype(np.float64) / config.temperature))
-        place = int(np.searchsorted(shares, self._random.random() * shares[-1], side="right"))
+            kept = np.flatnonzero(scores >= scores.max() + math.log(config.min_p))
+            ids, scores = ids[kept], scores[kept]
+        sums = np.cumsum(_powers(scores, config.temperature))
+        place = int(np.searchsorted(sums, self._random.random() * sums[-1], side="right"))
         return int(ids[min(place, len(ids) - 1)])
 
 
@@ -84,15 +86,29 @@ def _penalised(logits: Logits, history: Ids, config: DecodeConfig) -> Logits:
 
 
 def _top_k(logits: Logits, k: int) -> NDArray[np.int64]:
-    """Ids of the k highest in ascending order; of equal ones at the edge, the lowest ids. All of them for k = 0."""
-    if k == 0 or k >= len(logits):
+    """Ids of the k highest in ascending order; of equal ones at the edge, the lowest ids. All of them for a large k."""
+    if k >= len(logits):
         return np.arange(len(logits))
     edge = np.partition(logits, len(logits) - k)[len(logits) - k]
     above, equal = np.flatnonzero(logits > edge), np.flatnonzero(logits == edge)
     return np.sort(np.concatenate([above, equal[: k - len(above)]]))
 
 
-def _softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    wide = scores.astype(np.float64)
-    powers = np.exp(wide - wide.max())
-    return np.asarray(powers / powers.sum())
+def _top_p(scores: Logits, p: float) -> NDArray[np.int64]:
+    """Places of the highest, in falling order, up to the one that crosses `p`. Mostly a few hundred need sorting."""
+    powers = _powers(scores)
+    wanted = p * powers.sum()
+    for most in (_FEW, len(scores)):
+        places = _top_k(scores, most)
+        places = places[np.argsort(-scores[places], kind="stable")]
+        sums = np.cumsum(powers[places])
+        if sums[-1] >= wanted:
+            break
+    return places[: max(1, int(np.count_nonzero(sums - powers[places] < wanted)))]
+
+
+def _powers(scores: Logits, temperature: float = 1.0) -> NDArray[np.float64]:
+    """The likelihood of each, that of the likeliest being 1. In 32 bits, as the scores are: ten times as fast."""
+    with np.errstate(over="ignore"):  # further below the highest than there are numbers is "never", too
+        powers: NDArray[np.float32] = np.exp((scores - scores.max()) / np.float32(temperature))
+    return powers.astype(np.float64)

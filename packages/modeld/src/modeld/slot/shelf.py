@@ -42,6 +42,11 @@ class Shelf:
         return tuple(self._tapes.values())
 
     @property
+    def clients(self) -> frozenset[str]:
+        """Those with a tape, here or in host memory."""
+        return frozenset(held.owner.client for held in (*self._tapes.values(), *self._parking))
+
+    @property
     def free_cells(self) -> int:
         return self._pool.free
 
@@ -85,11 +90,12 @@ class Shelf:
         place = self._parking.best(wanted.ids, best.usable if best is not None else 0)
         if place is None:
             return False
-        kind = TapeKind.OWNERLESS if wanted.guess or self._own(place.owner) is not None else TapeKind.REAL
+        owner = wanted.owner if place.lasting else place.owner
+        kind = TapeKind.OWNERLESS if wanted.guess or self._own(owner) is not None else TapeKind.REAL
         tape = self._fresh(wanted, best.tape if best is not None else None)
         if tape is None:
             return False
-        tape.owner, tape.kind = place.owner, TapeKind.GUESS if wanted.guess else kind
+        tape.owner, tape.kind = owner, TapeKind.GUESS if wanted.guess else kind
         if not self.make_room(tape, len(place.ids)):
             self.drop(tape)
             return False
@@ -197,6 +203,11 @@ class Shelf:
             return
         tape.copy_from(source, length)
         tape.cells = self._pool.take(length)
+
+    def save(self, ids: Ids, owner: Owner) -> int:
+        """Keeps the state of what holds most of `ids` in host memory until `owner` is closed; how many bytes."""
+        best = max(self._tapes.values(), key=lambda tape: common_length(tape.ids, ids), default=None)
+        return self._parking.keep(best, ids, owner)
 
     def spare(self, sequences: int, cells: int) -> list[int]:
         """Sequences without a tape, with `cells` free ones for them; none where somebody would have to go."""

@@ -3,7 +3,7 @@
 It is pure but for the backend and the clock that it is given. One thread uses it, one operation at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,13 +18,17 @@ from modeld.engine.messages import (
     FromEngine,
     Generated,
     Probed,
+    Probing,
     Run,
+    Save,
+    Saved,
     ShelfFigures,
 )
 from modeld.slot.account import Account
 from modeld.slot.claims import Claim, Wanted
+from modeld.slot.draft.base import Drafter, Drafters, NoDrafts
 from modeld.slot.exactness import SEQUENCES, ExactnessTest
-from modeld.slot.generate import Answer, Decoder, Drafter, NoDrafts
+from modeld.slot.generate import Answer, Decoder
 from modeld.slot.native import generate_natively
 from modeld.slot.parking import Parking
 from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
@@ -41,7 +45,7 @@ Emit = Callable[[FromEngine], None]
 
 
 class Slot:
-    """Serves `Run` and `Encode`. `drafter` makes the drafter of a request."""
+    """Serves `Run` and `Encode`. Without `drafters` it generates token by token."""
 
     def __init__(
         self,
@@ -50,13 +54,14 @@ class Slot:
         stop: StopFlag,
         clock: Callable[[], float],
         settings: SlotSettings,
-        drafter: Callable[[DecodeConfig], Drafter] = lambda config: NoDrafts(),
+        drafters: Drafters | None = None,
     ) -> None:
         self._backend = backend
         self._scoring = backend if backend.capabilities.logits and isinstance(backend, LogitsBackend) else None
         self._stop = stop
         self._clock = clock
-        self._drafter = drafter
+        can_draft = self._scoring is not None and backend.capabilities.rollback
+        self._drafters = drafters if drafters is not None and can_draft else NoDrafts()
         self._encoder = Encoder(backend.vocabulary, settings)
         self._pace = Pace(settings, backend.chunk)
         parking = Parking(
@@ -95,14 +100,20 @@ class Slot:
             return _failed(fault)
         return Encoded(ids=tuple(ids.tolist()))
 
-    def probe(self) -> Probed:
-        """Goes on with the test of exactness; tapes stay as they are."""
+    def save(self, request: Save) -> Saved:
+        """Keeps a tape's state for a snapshot; tapes stay as they are."""
+        self._close(request.closed)
+        ids = np.frombuffer(request.ids, "<i4").astype(np.int32)
+        return Saved(bytes=self._shelf.save(ids, Owner(request.client, request.place)))
+
+    def probe(self, emit: Emit = lambda message: None) -> Probed:
+        """Goes on with the test of exactness; tapes stay as they are. Emits `Probing` after every call of the model."""
         test = self._exactness = self._exactness or self._new_test()
         if test is None:
             return Probed(finished=True)
         spare = self._shelf.spare(SEQUENCES, test.cells)
-        finished = bool(spare) and test.run(spare)
-        return Probed(finished=finished, exactness=test.exactness)
+        finished = bool(spare) and test.run(spare, lambda: emit(Probing(progress=test.progress)))
+        return Probed(finished=finished, stopped=bool(spare) and not finished, exactness=test.exactness)
 
     def _new_test(self) -> ExactnessTest | None:
         text = np.array(self._backend.vocabulary.tokenise(self._sample), np.int32)
@@ -110,8 +121,7 @@ class Slot:
 
     def run(self, request: Run, emit: Emit) -> None:
         """Emits `Begun`, what happens, and exactly one `Ended` or `Failed`. Any exception is a bug: end the engine."""
-        for client, session in request.closed:
-            self._shelf.close(Owner(client, session))
+        self._close(request.closed)
         try:
             ended = self._operate(request, emit)
         except WireError as fault:
@@ -122,6 +132,12 @@ class Slot:
             emit(ended)
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
                 self._backend.tidy()
+
+    def _close(self, closed: Sequence[tuple[str, str]]) -> None:
+        for client, session in closed:
+            self._shelf.close(Owner(client, session))
+        if closed:
+            self._drafters.keep(self._shelf.clients)
 
     # --- one operation ----------------------------------------------------------------------------------
 
@@ -135,10 +151,17 @@ class Slot:
         if claim is None:
             return self._ended(account, Reason.CONTEXT if len(ids) else Reason.PREFILLED, 0)
         work = Work(tape=claim.tape, history=ids, resident=claim.reused)
+        drafter = self._drafters.of(request.client)
+
+        def advanced(length: int) -> None:
+            emit(Advanced(length=length))
+            if length < len(ids) or config is None:  # before a first token that somebody waits for, nothing is read
+                drafter.follow(ids[:length])
+
         try:
-            reason = self._prefilled(work, account, emit)
+            reason = self._prefilled(work, account, advanced)
             if reason is Reason.PREFILLED and config is not None:
-                reason = self._generated(work, config, account, emit)
+                reason = self._generated(work, config, account, drafter, emit)
         except BackendError:
             self._shelf.drop(work.tape)  # what a failed library left in it cannot be trusted
             raise
@@ -156,6 +179,7 @@ class Slot:
             usage=account.usage(),
             timings=timings,
             shelf=self.figures(),
+            drafts=account.drafts,
             first_pass_at=account.prefill.first,
         )
 
@@ -184,13 +208,11 @@ class Slot:
         owner = Owner(request.client, request.session)
         return self._shelf.claim(Wanted(ids=ids, owner=owner, guess=request.guess, logits=needs_logits))
 
-    def _prefilled(self, work: Work, account: Account, emit: Emit) -> Reason:
+    def _prefilled(self, work: Work, account: Account, advanced: Callable[[int], None]) -> Reason:
         writes = work.resident < len(work.history)
         account.reused = work.resident
         counts, rows = account.prefill, 1 if self._scoring is not None else 0
-        outcome = self._prefill.extend(
-            work, rows=rows, counts=counts, advanced=lambda length: emit(Advanced(length=length))
-        )
+        outcome = self._prefill.extend(work, rows=rows, counts=counts, advanced=advanced)
         account.reused = min(account.reused, work.resident - counts.prefilled)  # a refused trim may have lost them
         account.prefilled, account.passes = self._clock(), counts.passes
         if outcome is Outcome.READY:
@@ -201,7 +223,7 @@ class Slot:
             raise _overflow(len(work.history), work.resident + self._shelf.free_cells)
         return Reason.CONTEXT if outcome is Outcome.FULL else Reason.PREEMPTED
 
-    def _generated(self, work: Work, config: DecodeConfig, account: Account, emit: Emit) -> Reason:
+    def _generated(self, work: Work, config: DecodeConfig, account: Account, drafter: Drafter, emit: Emit) -> Reason:
         counts = Counts()
 
         def sent(message: Generated) -> None:
@@ -211,12 +233,14 @@ class Slot:
             emit(message)
 
         answer = Answer(config, self._backend.vocabulary, sent)
-        self._decode(work, config, answer, counts)
+        drafter.begin(config.speculative_ngram)
+        self._decode(work, config, answer, drafter, counts)
+        account.drafts = drafter.figures
         account.generated = answer.generated
         assert answer.reason is not None
         return answer.reason
 
-    def _decode(self, work: Work, config: DecodeConfig, answer: Answer, counts: Counts) -> None:
+    def _decode(self, work: Work, config: DecodeConfig, answer: Answer, drafter: Drafter, counts: Counts) -> None:
         if self._scoring is None:
             assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
             return generate_natively(self._backend, self._shelf, self._stop, work, config, answer, counts)
@@ -227,9 +251,10 @@ class Slot:
             prefill=self._prefill,
             shelf=self._shelf,
             stop=self._stop,
-            drafter=self._drafter(config),
+            drafter=drafter,
             sampler=Sampler(config),
             answer=answer,
+            clock=self._clock,
             counts=counts,
         )
         decoder.run(work, logits)

@@ -113,6 +113,9 @@ def catalogue(folder: Path | None = None) -> Catalogue:
 def _own_files(folder: Path, problems: list[str]) -> Iterable[tuple[str, str]]:
     for path in sorted(folder.glob("*.toml")):
         try:
+            if not path.is_file():
+                problems.append(f"{path}: it is no file; it is ignored: put the tool's file there")
+                continue
             if path.stat().st_size > MAX_FILE_BYTES:
                 problems.append(f"{path}: longer than {MAX_FILE_BYTES} bytes; it is ignored: make it shorter")
                 continue

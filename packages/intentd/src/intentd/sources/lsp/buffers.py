@@ -19,7 +19,8 @@ MAX_MESSAGE = 2000
 
 @define(eq=False)
 class Buffer:
-    """`selection` is the first line and the one behind the last; `inserting`: the person types."""
+    """`selection` is the first line and the one behind the last; `inserting`: the person types; `told`: the daemon
+    knows of something to ask about here."""
 
     uri: str
     path: str
@@ -30,6 +31,7 @@ class Buffer:
     character: int = 0
     inserting: bool = False
     selection: tuple[int, ...] = ()
+    told: bool = False
 
     def view(self, about: int | None = None) -> View:
         """What it shows around a line."""
@@ -46,6 +48,19 @@ class Buffer:
     def bare_view(self, about: int) -> View:
         """The text around a line, and nothing of what is said of it."""
         return view_of(self.document, workspace=self.workspace, path=self.path, cursor=about)
+
+    def as_lsp(self, one: Diagnostic) -> types.Diagnostic:
+        """A diagnostic as editors know them, over the whole line."""
+        line = self.document.line(one.line)
+        start = self.document.place(one.line, len(line) - len(line.lstrip()))
+        end = self.document.place(one.line, len(line))
+        return types.Diagnostic(
+            range=types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column)),
+            message=one.message,
+            severity=types.DiagnosticSeverity(one.severity) if 1 <= one.severity <= 4 else None,
+            source=one.source or None,
+            code=one.code or None,
+        )
 
     def place(self, position: types.Position) -> Place:
         return Place(position.line, position.character)

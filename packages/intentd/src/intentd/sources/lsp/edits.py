@@ -6,7 +6,6 @@ from attrs import frozen
 from lsprotocol import types
 
 from intentd.plan.mending import Mending, mend
-from intentd.shown import View
 from intentd.sources.lsp.answers import Answer
 from intentd.sources.lsp.buffers import Buffer
 
@@ -20,10 +19,9 @@ NOT_WHOLE = "the model does not see this part as it is, so nothing is changed"
 
 @frozen
 class Fix:
-    """What was asked about: a view of a buffer at its `version`."""
+    """What was asked about: a buffer at its `version`."""
 
     buffer: Buffer
-    view: View
     version: int
 
     def edit(self, answer: Answer, current: Buffer | None) -> tuple[types.WorkspaceEdit | None, str]:

@@ -10,29 +10,27 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
 from lsprotocol import types
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from intentd.config import Config
-from intentd.messages import Ask, Closed, Shown
+from intentd.messages import Closed, Shown
 from intentd.plan.document import Change, Encoding
 from intentd.plan.rhythm import Rhythm
-from intentd.plan.views import likeliest, only
 from intentd.shelf import TemplateShelf
-from intentd.shown import Diagnostic, View
 from intentd.sources.lsp import notes
 from intentd.sources.lsp.actions import ACTION, EXPLAIN, FIX, KINDS, STOP, code_actions
 from intentd.sources.lsp.answers import Answer, Answers
+from intentd.sources.lsp.asking import asked_by
 from intentd.sources.lsp.buffers import Buffer, Buffers, diagnostics_of
 from intentd.sources.lsp.edits import Fix, apply
 from intentd.sources.lsp.inline import Completions
 from intentd.sources.lsp.link import FAULTS, Link, Starter
 from intentd.sources.lsp.listeners import Silent, Stream, WorkDone
 from intentd.sources.lsp.protocol import IntentProtocol, Refused, converter
-from intentd.workspace import root_of
+from modelwire import logs
 
 if TYPE_CHECKING:
     from pygls.io_ import AsyncReader
@@ -150,7 +148,7 @@ class IntentServer(LanguageServer):
         """The daemon is told once the person rests."""
         if timer := self._timers.pop(uri, None):
             timer.cancel()
-        if uri in {buffer.uri for buffer in self.buffers}:
+        if self.buffers.get(uri) is not None:
             loop = asyncio.get_running_loop()
             self._timers[uri] = loop.call_later(self.rhythm.rest_s, self._show, uri)
 
@@ -161,12 +159,15 @@ class IntentServer(LanguageServer):
             return
         if buffer.inserting and self.completes:
             self.completions.prepare(buffer, buffer.cursor, buffer.character)
-        self.link.tell(uri, Shown(view=buffer.view()))
+        if buffer.diagnostics or buffer.selection or buffer.told:
+            buffer.told = bool(buffer.diagnostics or buffer.selection)
+            self.link.tell(uri, Shown(view=buffer.view()))
 
     def _met(self) -> None:
         """A daemon that has just come knows nothing; the buffer used last is told last."""
         for buffer in sorted(self.buffers, key=lambda one: one.uri == self._here):
             if buffer.diagnostics or buffer.selection:
+                buffer.told = True
                 self.link.tell(buffer.uri, Shown(view=buffer.view()))
 
     # --- what is asked ----------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class IntentServer(LanguageServer):
             self._news(buffer.uri)
         first, last = buffer.lines_of(params.range)
         known = [one for one in buffer.diagnostics if one.line < last and first <= one.last]
-        return code_actions(params, said or [_as_lsp(one, buffer) for one in known], self.shelf)
+        return code_actions(params, said or [buffer.as_lsp(one) for one in known], self.shelf)
 
     async def complete(self, params: types.InlineCompletionParams) -> types.InlineCompletionList | None:
         """The range is always told: editors differ in what they take for it."""
@@ -212,67 +213,23 @@ class IntentServer(LanguageServer):
         except FAULTS as fault:
             raise Refused(str(fault)) from None
 
-    async def _answer(self, command: str, asked: dict[str, Any], token: Any) -> dict[str, Any]:
-        question, title, buffer = self._question(command, asked)
-        listener = self._listener(token, buffer.uri if buffer else None)
-        seen = buffer.document.version if buffer else 0
-        answer = await self.answers.run(question, title, listener)
+    async def _answer(self, command: str, argument: dict[str, Any], token: Any) -> dict[str, Any]:
+        asked = asked_by(command, argument, self.buffers, self._here)
+        listener = self._listener(token, asked.buffer.uri if asked.buffer else None)
+        answer = await self.answers.run(asked.question, asked.title, listener)
         told = answer.told()
-        if command == FIX and buffer is not None and question.view is not None:
-            told |= {"version": seen, "edit": self._fixed(answer, question.view, buffer, seen)}
+        if command == FIX and asked.buffer is not None:
+            told |= {"version": asked.version, "edit": self._fixed(answer, asked.buffer, asked.version)}
         return told
 
-    def _fixed(self, answer: Answer, view: View, buffer: Buffer, seen: int) -> Any:
+    def _fixed(self, answer: Answer, buffer: Buffer, version: int) -> types.WorkspaceEdit | None:
         """The edit of a fix, which is also brought to the editor; None where there is none."""
-        current = self.buffers.get(buffer.uri)
-        fix = Fix(buffer=buffer, view=view, version=seen)
-        edit, words = fix.edit(answer, current)
+        edit, words = Fix(buffer=buffer, version=version).edit(answer, self.buffers.get(buffer.uri))
         if edit is None:
             self.window_show_message(types.ShowMessageParams(type=types.MessageType.Warning, message=words))
             return None
         apply(self, edit)
         return edit
-
-    def _question(self, command: str, asked: dict[str, Any]) -> tuple[Ask, str, Buffer | None]:
-        buffer = self.buffers.get(str(asked.get("uri", "")))
-        if command == ACTION:
-            return self._about_selection(asked, buffer)
-        intent = "fix" if command == FIX else "explain"
-        diagnostic = self._diagnostic(asked, buffer) if buffer else None
-        if buffer is not None and diagnostic is not None:
-            view = only(buffer.view(about=diagnostic.line), diagnostic)
-            title = f"{intent} {diagnostic.message.splitlines()[0][:80] if diagnostic.message else ''}".strip()
-            return Ask(cwd=buffer.workspace, intent=intent, view=view), title, buffer
-        offer = asked.get("offer")
-        name = None if offer is None else str(offer)
-        return Ask(cwd=self._workspace(buffer), intent=intent, offer=name), intent, None
-
-    def _about_selection(self, asked: dict[str, Any], buffer: Buffer | None) -> tuple[Ask, str, Buffer | None]:
-        span = notes.range_of(asked.get("range"))
-        if buffer is None or span is None:
-            raise Refused("an action needs the 'uri' of an open document and a 'range'")
-        name = str(asked.get("name", "explain"))
-        first, last = buffer.lines_of(span)
-        view = only(buffer.view(about=first), None, (first, last))
-        return Ask(cwd=buffer.workspace, intent=name, view=view), f"{name} the selection", buffer
-
-    def _diagnostic(self, asked: dict[str, Any], buffer: Buffer) -> Diagnostic | None:
-        """The one that was named, else the likeliest at the position."""
-        if (named := notes.diagnostic(asked.get("diagnostic"))) is not None:
-            return diagnostics_of([named])[0]
-        position = notes.position(asked.get("position"))
-        line = position.line if position else buffer.cursor
-        view = evolve(buffer.view(about=line), cursor=line)
-        return next(likeliest(view), None)
-
-    def _workspace(self, buffer: Buffer | None) -> str:
-        here = buffer or self.buffers.get(self._here)
-        if here is not None:
-            return here.workspace
-        folders = self.buffers.folders
-        if not folders:
-            raise Refused("no workspace is open: open a file of it")
-        return root_of(folders[0])
 
     def _listener(self, token: Any, uri: str | None) -> Any:
         if self.streams:
@@ -291,19 +248,6 @@ def _plain(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     return {name: getattr(value, name) for name in getattr(value, "_fields", ())}
-
-
-def _as_lsp(one: Diagnostic, buffer: Buffer) -> types.Diagnostic:
-    line = buffer.document.line(one.line)
-    start = buffer.document.place(one.line, len(line) - len(line.lstrip()))
-    end = buffer.document.place(one.line, len(line))
-    return types.Diagnostic(
-        range=types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column)),
-        message=one.message,
-        severity=types.DiagnosticSeverity(one.severity) if 1 <= one.severity <= 4 else None,
-        source=one.source or None,
-        code=one.code or None,
-    )
 
 
 def _register(server: IntentServer) -> None:
@@ -334,7 +278,7 @@ def _noted(server: IntentServer, kind: str) -> Callable[[Any], None]:
 
 def serve(config: Config, *, autostart: bool) -> int:
     """Runs the language server on standard input and output until the editor ends it."""
-    logging.basicConfig(format="intentd lsp: %(levelname)s %(name)s: %(message)s", level=config.log_level.upper())
+    logs.set_up("intentd lsp", level=config.log_level, form=config.log_format)
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it logs whole messages, and those hold texts
     server = IntentServer(config, autostart=autostart)
     server.protocol.set_writer(StdoutWriter(sys.stdout.buffer))

@@ -6,6 +6,7 @@ they are Q4_0. The cells of a sequence must lie in order, too (`arena`). Profile
 and V in f16.
 """
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Callable
@@ -16,11 +17,11 @@ import numpy as np
 from attrs import evolve, frozen
 from llama_cpp import llama_cpp as llama
 
-from modeld.backends.base import BackendError, LoadError, StopFlag
+from modeld.backends.base import BackendError, Capabilities, LoadError, StopFlag
 from modeld.backends.llamacpp import vendor_log
 from modeld.backends.llamacpp.backend import OWN_SEQUENCES, LlamaBackend
 from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
-from modeld.models import gguf
+from modeld.models import facts, gguf
 from modeld.models.fingerprint import fingerprint
 from modelwire.messages import ModelDescription
 
@@ -67,24 +68,31 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
         in_order=settings.profile == "exact",
         stop=stop,
     )
-    _probe(path, backend, ctx, stop)
+    key = (digest, settings.profile, backend.build)
+    known = facts.recall(Capabilities, key)
+    if known is None:
+        _probe(path, backend, ctx, stop)
+        with contextlib.suppress(LoadError, OSError):  # then the next start probes again
+            facts.remember(backend.capabilities, key)
+    else:
+        backend.capabilities = known
     return backend
 
 
 def _load_model(path: Path, settings: LlamaSettings) -> llama.llama_model_p:
-    return _open(path, extra_buffers=settings.profile == "fast" or _file_type(path) == _Q4_0, vocabulary_only=False)
+    return open_file(path, extra_buffers=settings.profile == "fast" or _file_type(path) == _Q4_0, vocabulary_only=False)
 
 
 def _file_type(path: Path) -> str:
     """The quantisation, known before the weights are loaded."""
-    model = _open(path, extra_buffers=False, vocabulary_only=True)
+    model = open_file(path, extra_buffers=False, vocabulary_only=True)
     try:
-        return _metadata(model, "general.file_type")
+        return metadata(model, "general.file_type")
     finally:
         llama.llama_model_free(model)
 
 
-def _open(path: Path, *, extra_buffers: bool, vocabulary_only: bool) -> llama.llama_model_p:
+def open_file(path: Path, *, extra_buffers: bool, vocabulary_only: bool) -> llama.llama_model_p:
     parameters = llama.llama_model_default_params()
     parameters.n_gpu_layers = 0
     parameters.use_extra_bufts = extra_buffers
@@ -146,8 +154,8 @@ def _strlen() -> Any:
 
 def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabulary, digest: str) -> ModelDescription:
     return ModelDescription(
-        name=_metadata(model, "general.name") or path.stem,
-        architecture=_metadata(model, "general.architecture"),
+        name=metadata(model, "general.name") or path.stem,
+        architecture=metadata(model, "general.architecture"),
         quantisation=(llama.llama_ftype_name(llama.llama_model_ftype(model)) or b"unknown").decode(),
         fingerprint=digest,
         parameters=llama.llama_model_n_params(model),
@@ -159,14 +167,17 @@ def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabular
     )
 
 
-def _metadata(model: llama.llama_model_p, key: str) -> str:
+def metadata(model: llama.llama_model_p, key: str) -> str:
     buffer = ctypes.create_string_buffer(256)
     length = llama.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode(errors="replace") if length > 0 else ""
 
 
 def _probe(path: Path, backend: LlamaBackend, ctx: llama.llama_context_p, stop: StopFlag) -> None:
-    """Take some first steps, so that what a model cannot do is known, or refused, here and not met in a request."""
+    """Take some first steps, so that what a model cannot do is known, or refused, here and not met in a request.
+
+    What is found out is remembered; only a model that has passed is not tried again.
+    """
     tape = np.zeros(3, np.int32)
     try:
         backend.extend(0, tape, 0, 1)

@@ -8,14 +8,13 @@ draft is verified by the model.
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define, field, frozen
-from numpy.typing import NDArray
+from attrs import define, field
 
+from modeld.backends.base import Ids
+from modeld.engine.messages import DraftFigures
 from modeld.slot.draft.ledger import Ledger
 from modeld.slot.draft.lengths import BUCKETS, LIMIT, Lengths, bucket
 from modeld.slot.draft.source import Place, Source
-
-Ids = NDArray[np.int32]
 
 CAPACITY = 32_768
 """Tokens of text (about 600 bytes each) after which only the tape is kept."""
@@ -25,29 +24,16 @@ OVERLAP = 16
 """Tokens of the old passage that a new one repeats, so that matches reach back over the cut."""
 REMEMBERED = 8
 """Tapes whose contents are known to be in the text."""
-
-
-@frozen(kw_only=True)
-class DraftFigures:
-    """What drafting did. `by_length`: (match length from, drafted, accepted). Seconds against single rows."""
-
-    drafted: int
-    accepted: int
-    passes: int
-    tokens: int
-    seconds_saved: float
-    seconds_lost: float
-    on: bool
-    by_length: tuple[tuple[int, int, int], ...]
-
-    @property
-    def tokens_per_pass(self) -> float:
-        return self.tokens / self.passes if self.passes else 0.0
+FOLLOWED, CAUGHT_UP = 2_048, 256
+"""The most tokens that are read after a chunk of prefill, and in a step: under a millisecond of it."""
 
 
 @define
 class Drafter:
-    """Prompt lookup over one slot's tapes. Used by one thread; no call takes longer than a small part of a step."""
+    """Prompt lookup over the tapes of one client. Used by one thread; no call takes longer than a small part of a step.
+
+    A tape that it has not been shown is read in parts, and nothing is drafted until it has been read.
+    """
 
     lengths: Lengths
     ledger: Ledger = field(factory=Ledger)
@@ -55,6 +41,7 @@ class Drafter:
     _tape: Ids = field(factory=lambda: np.zeros(0, np.int32))
     _known: list[Ids] = field(factory=list)
     _breaks: int = 0
+    _before: tuple[float, float] = (0.0, 0.0)  # saved and lost when the answer began
     _shortest: int = 1
     _proposed: int = 0
     _place: Place | None = None  # where the last proposal came from
@@ -63,27 +50,40 @@ class Drafter:
     _drafted: list[int] = field(factory=lambda: [0] * len(BUCKETS))
     _accepted: list[int] = field(factory=lambda: [0] * len(BUCKETS))
 
+    def __len__(self) -> int:
+        """Tokens of its text."""
+        return len(self._source.text)
+
     def begin(self, shortest: int | None = None) -> None:
-        """A request begins. `shortest`: the shortest match that may draft; 0 never drafts, None leaves it to costs."""
+        """An answer begins. `shortest`: the shortest match that may draft; 0 never drafts, None leaves it to costs."""
         self._source.begin()
+        self.ledger.begin()
         self._shortest = 1 if shortest is None else shortest
         self._proposed, self._place = 0, None
+        self._before = self.ledger.saved, self.ledger.lost
+        self._passes = self._tokens = 0
+        self._drafted, self._accepted = [0] * len(BUCKETS), [0] * len(BUCKETS)
 
     def follow(self, history: Ids) -> None:
         """The tape is `history` now. Called after every prefill chunk; costs about 3 µs for a token not seen before."""
-        start = self._enter(history)
-        self._source.read(history[start:].tolist())
+        start = self._enter(history, FOLLOWED)
+        self._source.read(self._tape[start:].tolist())
 
     def propose(self, history: Ids, limit: int) -> Sequence[int]:
         """At most `limit` tokens that may follow `history`; none where they would not pay.
 
         What it gained since the last proposal counts as generated.
         """
-        start = self._enter(history)
+        start = self._enter(history, CAUGHT_UP)
+        if len(self._tape) < len(history):
+            self._source.read(self._tape[start:].tolist())
+            self._proposed, self._place = 0, None
+            return []
         prompt = max(start, len(history) - 1 - self._proposed)
         self._source.read(history[start:prompt].tolist())
         for token in history[prompt:].tolist():
             self._say(token)
+        self.lengths.costs.deepen(len(history))
         draft = self._draft(min(limit, LIMIT))
         self._proposed = len(draft)
         return draft
@@ -91,7 +91,7 @@ class Drafter:
     def observe(self, accepted: int, seconds: float) -> None:
         """The step of the last proposal took `seconds` and kept `accepted` of its tokens and one more."""
         single = self.lengths.costs.table[1]
-        self.lengths.costs.observe(1 + self._proposed, seconds)
+        self.lengths.costs.observe(1 + self._proposed, seconds, len(self._tape))
         self._passes += 1
         self._tokens += 1 + accepted
         if not self._proposed or self._place is None:
@@ -108,8 +108,8 @@ class Drafter:
             accepted=sum(self._accepted),
             passes=self._passes,
             tokens=self._tokens,
-            seconds_saved=self.ledger.saved,
-            seconds_lost=self.ledger.lost,
+            seconds_saved=self.ledger.saved - self._before[0],
+            seconds_lost=self.ledger.lost - self._before[1],
             on=self.ledger.on,
             by_length=tuple(zip(BUCKETS, self._drafted, self._accepted, strict=True)),
         )
@@ -137,23 +137,27 @@ class Drafter:
     def _trust(self, place: Place) -> float:
         return self.lengths.acceptance.rate(place.kind, place.length)
 
-    def _enter(self, tape: Ids) -> int:
-        """Make this the tape; from which position on its tokens are not in the text yet, the passage being right."""
+    def _enter(self, tape: Ids, most: int) -> int:
+        """Make the next `most` tokens of this the tape; from where on its tokens are not in the text yet."""
         size, old = len(self._tape), self._tape
-        self._tape = tape.copy()
-        if size <= len(tape) and np.array_equal(old, tape[:size]):
-            return self._renewed(size)
-        self._known = [old, *self._known][:REMEMBERED]
+        start = size if size <= len(tape) and np.array_equal(old, tape[:size]) else self._turn_to(tape)
+        start = self._renewed(start, len(tape))
+        self._tape = tape[: start + most].copy()
+        return start
+
+    def _turn_to(self, tape: Ids) -> int:
+        """Begin a passage for another tape: behind what is known of it, with the end of that said once more."""
+        self._known = [self._tape, *self._known][:REMEMBERED]
         # The last token is read in any case: it is what the next match is found by.
         start = max(0, min(len(tape) - 1, max(agreement(tape, known) for known in self._known)))
         self._breaks += 1
         self._source.read([-self._breaks, *tape[max(0, start - OVERLAP) : start].tolist()])
-        return self._renewed(start)
+        return start
 
-    def _renewed(self, start: int) -> int:
+    def _renewed(self, start: int, length: int) -> int:
         """Begin the text anew once it is long, at a time when that is not noticed; or else in any case."""
         size = len(self._source.text)
-        if size <= CAPACITY or (len(self._tape) - start < BULK and size <= 2 * CAPACITY):
+        if size <= CAPACITY or (length - start < BULK and size <= 2 * CAPACITY):
             return start
         self._source, self._known = Source(), []
         return 0

@@ -29,6 +29,12 @@ STEP = 0.05
 SHARED = 0.3
 """How much of that every width takes: a deeper tape makes all of them slower."""
 OUTLIER = 2.0
+EVEN = 256
+"""Tokens of depth at which what a step tells is half of the curve, half of the slope."""
+FIRST = (2, 4, 8, 16, 32)
+"""Observations of the slope after which the table follows at once."""
+DEEPER = 256
+"""Tokens by which a tape is longer or shorter before the table follows."""
 
 _BUCKET = [max(b for b, least in enumerate(BUCKETS) if length >= least) for length in range(2 * LIMIT + 4)]
 
@@ -39,13 +45,20 @@ def bucket(length: int) -> int:
 
 @define
 class Costs:
-    """Seconds that a batch takes, by its rows. Measured at some widths, straight lines between them."""
+    """Seconds that a batch takes, by its rows and the depth of the tape.
+
+    What rows cost at no depth is measured at some widths, with straight lines between them. Every row reads the whole
+    tape, which adds `slope` a row and token.
+    """
 
     widths: NDArray[np.float64]
     seconds: NDArray[np.float64]
+    slope: float = 0.0
     table: list[float] = field(init=False)
     _nearness: NDArray[np.float64] = field(init=False)
+    _depth: int = field(default=0, init=False)  # of the table
     _observed: int = field(default=0, init=False)
+    _deep: int = field(default=0, init=False)  # observations that told something of the slope
 
     def __attrs_post_init__(self) -> None:
         rows = np.arange(LIMIT + 2, dtype=np.float64)
@@ -60,16 +73,28 @@ class Costs:
         widths = sorted(seconds)
         return cls(np.array(widths, np.float64), np.array([seconds[width] for width in widths], np.float64))
 
-    def observe(self, rows: int, seconds: float) -> None:
-        """Move the curve a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
+    def observe(self, rows: int, seconds: float, depth: int = 0) -> None:
+        """Move curve and slope a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
 
         The table follows after `REFRESH` steps.
         """
         near = self._nearness[rows]
-        ratio = min(max(seconds / float(near @ self.seconds), 1.0 / OUTLIER), OUTLIER)
-        self.seconds *= 1.0 + STEP * (ratio - 1.0) * (SHARED + (1.0 - SHARED) * near)
+        expected = float(near @ self.seconds) + self.slope * rows * depth
+        deep = depth / (depth + EVEN)
+        self._deep += depth >= EVEN
+        step = max(STEP, 1.0 / self._deep) if depth >= EVEN else STEP  # nothing is known of the slope at first
+        ratio = min(max(seconds / expected, 1.0 / OUTLIER), OUTLIER)
+        self.seconds *= 1.0 + STEP * (1.0 - deep) * (ratio - 1.0) * (SHARED + (1.0 - SHARED) * near)
+        if depth:
+            self.slope = max(0.0, self.slope + step * deep * (ratio - 1.0) * expected / (rows * depth))
         self._observed += 1
-        if self._observed % REFRESH == 0:
+        if self._observed % REFRESH == 0 or (depth >= EVEN and self._deep in FIRST):
+            self._tabulate()
+
+    def deepen(self, depth: int) -> None:
+        """The next batches are of a tape so long."""
+        if abs(depth - self._depth) >= DEEPER:
+            self._depth = depth
             self._tabulate()
 
     def _tabulate(self) -> None:
@@ -79,7 +104,7 @@ class Costs:
         if len(self.widths) > 1:
             slope = (self.seconds[-1] - self.seconds[-2]) / (last - self.widths[-2])
             table += np.maximum(0.0, rows - last) * max(slope, 0.0)
-        self.table = table.tolist()
+        self.table = (table + self.slope * self._depth * rows).tolist()
 
 
 @define
@@ -120,10 +145,11 @@ class Lengths:
     _prices: list[list[float]] = field(factory=list)
     _chosen: dict[tuple[int, int], int] = field(factory=dict)
     _looked: int = 0
+    _table: list[float] = field(factory=list)
 
     def choose(self, kind: int, length: int, limit: int) -> int:
         """How many tokens to draft from a place, at most `limit`; 0 where none pays."""
-        if not self._prices or self.acceptance.observed - self._looked >= REFRESH:
+        if self._table is not self.costs.table or self.acceptance.observed - self._looked >= REFRESH:
             self._look()
         key = (kind, bucket(length) if length >= BUCKETS[-1] else length)
         if key not in self._chosen:
@@ -146,6 +172,7 @@ class Lengths:
     def _look(self) -> None:
         self._prices = [[self._price(row, least) for least in BUCKETS] for row in self.acceptance.rates]
         self._chosen.clear()
+        self._table = self.costs.table
         self._looked = self.acceptance.observed
 
     def _price(self, rates: list[float], length: int) -> float:

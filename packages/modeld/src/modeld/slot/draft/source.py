@@ -6,7 +6,7 @@ at or shortly behind it. The surroundings of home are searched for the last toke
 to return; anywhere else the automaton's longest match decides.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 
 from attrs import define, field, frozen
@@ -83,18 +83,18 @@ class Source:
         return carried is not None
 
     def draft(self, count: int) -> list[int]:
-        """At most `count` tokens from the place on, known edits made."""
+        """At most `count` tokens from the place on, known edits made. Behind the text's end it goes on with itself."""
         drafted: list[int] = []
         place, before = self.place, self.text.tokens[-1] if self.text.tokens else 0
         while place is not None and len(drafted) < count:
-            token, place = self._step(place, before)
+            token, place = self._step(place, before, drafted)
             if token is None:
                 break
             drafted.append(token)
             before = token
         return drafted
 
-    def _step(self, place: Place, before: int) -> tuple[int | None, Place]:
+    def _step(self, place: Place, before: int, drafted: Sequence[int] = ()) -> tuple[int | None, Place]:
         """The next token of a place, and the place behind it. None where the text ends, or another begins."""
         tokens = self.text.tokens
         follow, pending = place.follow, place.pending
@@ -105,9 +105,9 @@ class Source:
         length = min(place.length + 1, LONGEST)
         if pending:
             return pending[0], Place(follow, length, place.kind, pending[1:])
-        if follow >= len(tokens) or tokens[follow] < 0:
-            return None, place
-        return tokens[follow], Place(follow + 1, length, place.kind)
+        beyond = follow - len(tokens)
+        token = tokens[follow] if beyond < 0 else drafted[beyond] if beyond < len(drafted) else -1
+        return (token, Place(follow + 1, length, place.kind)) if token >= 0 else (None, place)
 
     def _carried(self, before: int, token: int) -> Place | None:
         """The place moved on by a token, or None where that token leaves it."""

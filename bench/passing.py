@@ -1,0 +1,90 @@
+"""Owns the measurement of much output on a terminal: alone, under `script -q`, and under `intentd run`."""
+
+import os
+import pty
+import resource
+import shutil
+import signal
+import statistics
+import sys
+import time
+
+from attrs import frozen
+
+from bench.results import Result
+
+BYTES = 100_000_000
+ROUNDS = 5
+COMMAND = f"yes 'tests/test_day.py::test_the_total_of_the_day PASSED' | head -c {BYTES}"
+CHUNK = 1 << 16
+RUN = (sys.executable, "-m", "intentd", "run", "--")
+
+
+@frozen
+class Passed:
+    """How long it took until the last byte was read, and the largest process's peak of memory."""
+
+    seconds: float
+    peak_kib: int
+    total: int
+
+
+def passing(rounds: int = ROUNDS) -> Result:
+    """Seconds for 100 MB (the median of some rounds, in turns) and the peak of memory; `script` where there is one."""
+    ways: dict[str, tuple[str, ...]] = {"alone": ("sh", "-c", COMMAND), "run": (*RUN, "sh", "-c", COMMAND)}
+    if shutil.which("script"):
+        ways["script"] = ("script", "-qec", COMMAND, "/dev/null")
+    taken: dict[str, list[Passed]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, words in ways.items():
+            taken[name].append(on_a_terminal(words))
+    return {
+        "bytes": BYTES,
+        "seconds": {name: round(statistics.median(one.seconds for one in seen), 3) for name, seen in taken.items()},
+        "peak_mib": {name: round(max(one.peak_kib for one in seen) / 1024, 1) for name, seen in taken.items()},
+        "read_bytes": sorted({one.total for seen in taken.values() for one in seen}),
+    }
+
+
+def on_a_terminal(words: tuple[str, ...]) -> Passed:
+    """Runs it on a fresh terminal and reads all that it prints."""
+    report, told = os.pipe()
+    child = os.fork()
+    if child == 0:  # a process of its own, so that its children's peak is theirs alone
+        try:
+            os.write(told, repr(_watched(words)).encode())
+        finally:
+            os._exit(0)
+    os.close(told)
+    with os.fdopen(report, "rb") as stream:
+        seconds, peak, total = stream.read().decode().strip("()").split(",")
+    os.waitpid(child, 0)
+    return Passed(float(seconds), int(peak), int(total))
+
+
+def _watched(words: tuple[str, ...]) -> tuple[float, int, int]:
+    begun = time.perf_counter()
+    pid, master = pty.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `yes` ends by it, as in a shell
+            os.execvp(words[0], words)
+        finally:
+            os._exit(127)
+    total = 0
+    while data := _read(master):
+        total += len(data)
+    seconds = time.perf_counter() - begun
+    os.waitpid(pid, 0)
+    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, total
+
+
+def _read(master: int) -> bytes:
+    try:
+        return os.read(master, CHUNK)
+    except OSError:  # how a terminal says that its other side is closed
+        return b""
+
+
+if __name__ == "__main__":
+    print(passing())

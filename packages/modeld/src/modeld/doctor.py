@@ -1,0 +1,161 @@
+"""Owns `modeld doctor`: what it looks at, and what it advises for each finding. It serves nothing."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import frozen
+
+from modeld import config
+from modeld.backends.base import LoadError
+from modeld.config import ConfigError, Settings
+from modeld.models import cache
+from modeld.models.packaged import packaged
+from modelwire.client import Client
+from modelwire.endpoint import check_endpoint, is_tcp, runtime_dir
+from modelwire.errors import DaemonUnreachable, EndpointError, WireError
+from modelwire.keys import Keys
+
+GIB = 2**30
+ROOM = 0.9
+"""Of the free memory a model and its KV may take so much before a warning."""
+
+
+@frozen(kw_only=True)
+class Finding:
+    """`says` is what was found, `advice` what to do about it where that is not part of the sentence."""
+
+    about: str
+    state: Literal["ok", "warning", "failure"] = "ok"
+    says: str
+    advice: str = ""
+
+
+async def examine(flags: dict[str, Any]) -> list[Finding]:
+    """Everything that was found, in the order in which it is worth reading."""
+    try:
+        settings = config.load(flags)
+    except ConfigError as fault:
+        return [Finding(about="settings", state="failure", says=str(fault))]
+    file = config.config_file()
+    found = [Finding(about="settings", says=f"read from {file}" if file.exists() else f"defaults (there is no {file})")]
+    found += _backends(settings)
+    found += _model(settings)
+    found += _places()
+    found += await _daemon(settings)
+    return found
+
+
+# --- backends and the model -------------------------------------------------------------------------------
+
+
+def _backends(settings: Settings) -> Iterator[Finding]:
+    yield _installed("llama.cpp", "llama_cpp", "llama-cpp-python", needed=settings.backend == "llamacpp")
+    threads = settings.engine().threads
+    yield Finding(
+        about="devices", says=f"the processor, with {threads} thread{'s' if threads > 1 else ''} for the model"
+    )
+
+
+def _installed(about: str, module: str, distribution: str, *, needed: bool) -> Finding:
+    if find_spec(module):
+        try:
+            return Finding(about=about, says=f"{distribution} {version(distribution)}")
+        except PackageNotFoundError:
+            return Finding(about=about, says=f"{module} is there, without a version")
+    state: Literal["failure", "ok"] = "failure" if needed else "ok"
+    return Finding(about=about, state=state, says="not installed", advice=f"pip install {distribution}")
+
+
+def _model(settings: Settings) -> Iterator[Finding]:
+    if settings.backend == "fake":
+        yield Finding(about="model", says="none: the fake backend needs no file")
+        return
+    try:
+        path = Path(settings.model_path() or packaged())
+        cell = _cell_bytes(path)
+    except LoadError as fault:
+        yield Finding(about="model", state="failure", says=str(fault))
+        return
+    yield Finding(about="model", says=f"{path.name}, {path.stat().st_size / GIB:.2f} GiB")
+    yield _memory(path.stat().st_size, cell, settings, _free_memory())
+
+
+def _cell_bytes(path: Path) -> int:
+    if not find_spec("llama_cpp"):
+        return 0
+    from modeld.backends.llamacpp.shape import cell_bytes  # it loads the native library
+
+    return cell_bytes(path)
+
+
+def _memory(weights: int, cell: int, settings: Settings, free: int | None) -> Finding:
+    """The plan at the largest context: weights, KV for it and for the tapes of others, parked tapes."""
+    engine = settings.engine()
+    kv = cell * (engine.context + engine.extra_cells)
+    needed = weights + kv + engine.parking_mb * 2**20
+    says = (
+        f"{needed / GIB:.2f} GiB at most: weights {weights / GIB:.2f}, KV {kv / GIB:.2f} "
+        f"({engine.context:,} + {engine.extra_cells:,} positions of {cell / 1024:,.1f} KiB), "
+        f"parked {engine.parking_mb} MiB"
+    )
+    if free is None:
+        return Finding(about="memory", says=says)
+    says += f"; {free / GIB:.2f} GiB are free"
+    if needed <= ROOM * free:
+        return Finding(about="memory", says=says)
+    advice = "end other programs, lower --context or --extra-cells, or choose a smaller model"
+    return Finding(about="memory", state="failure" if weights > free else "warning", says=says, advice=advice)
+
+
+def _free_memory() -> int | None:
+    """Bytes that could be had without swapping; None where the system does not say so in Linux's way."""
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+# --- places and the daemon --------------------------------------------------------------------------------
+
+
+def _places() -> Iterator[Finding]:
+    yield _tried("sockets", runtime_dir)
+    yield _tried("cache", lambda: cache.folder("models"), room=True)
+    keys = Keys()
+    if keys.directory.exists():
+        yield _tried("keys", lambda: (keys.allowed(), keys.directory)[1])
+
+
+def _tried(about: str, place: Callable[[], Path], *, room: bool = False) -> Finding:
+    try:
+        path = place()
+        if not os.access(path, os.W_OK):
+            return Finding(about=about, state="failure", says=f"{path} cannot be written", advice=f"chmod u+w {path}")
+        says = str(path)
+        if room:
+            says += f", {shutil.disk_usage(path).free / GIB:,.1f} GiB free"
+        return Finding(about=about, says=says)
+    except (EndpointError, LoadError, OSError) as fault:
+        return Finding(about=about, state="failure", says=str(fault))
+
+
+async def _daemon(settings: Settings) -> list[Finding]:
+    """A daemon that does not run is no fault: it is what one asks the doctor about."""
+    try:
+        endpoint = settings.endpoint()
+        if not is_tcp(endpoint):
+            check_endpoint(endpoint)
+        async with Client(endpoint, name="modeld doctor", timeout=5) as client:
+            status = await client.status()
+    except DaemonUnreachable as fault:
+        return [Finding(about="daemon", state="warning", says=str(fault))]
+    except (ConfigError, EndpointError, WireError) as fault:
+        return [Finding(about="daemon", state="failure", says=str(fault))]
+    says = f"modeld {client.welcome.version} at {endpoint} is {status.state}, model {status.model or 'not loaded'}"
+    return [Finding(about="daemon", says=says)]

@@ -1,0 +1,102 @@
+"""What git is asked: it tells changes, and runs nothing of the repository's own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from intentd.plan.events import Changed
+from intentd.sources import git
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    root = tmp_path / "work"
+    (root / "shop").mkdir(parents=True)
+    for name in ("shop/a.py", "shop/b.py", "c.py"):
+        (root / name).write_text(f"{name}\n")
+    run(root, "init", "-q")
+    commit(root)
+    return root
+
+
+def run(root: Path, *words: str) -> str:
+    who = ("-c", "user.name=n", "-c", "user.email=e@test.test", "-c", "commit.gpgsign=false")
+    return subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+def commit(root: Path) -> None:
+    run(root, "add", "-A")
+    run(root, "commit", "-qm", "m")
+
+
+def names(root: Path, changes: tuple[Changed, ...]) -> list[str]:
+    return [str(Path(one.path).relative_to(root)) for one in changes]
+
+
+def test_changed_files_are_told_with_what_they_held(repository: Path) -> None:
+    assert git.changed(str(repository)) == ()
+    (repository / "shop" / "b.py").write_text("new\n")
+    (repository / "c.py").write_text("new\n")
+    run(repository, "add", "c.py")
+    (repository / "untracked.py").write_text("x")
+    (repository / "shop" / "a.py").unlink()
+    found = git.changed(str(repository))
+    assert names(repository, found) == ["c.py", "shop/b.py"]
+    assert git.content(str(repository), found[1].blob) == b"shop/b.py\n"
+
+
+def test_below_the_root_of_the_repository_only_what_is_there_is_told(repository: Path) -> None:
+    for name in ("c.py", "shop/a.py"):
+        (repository / name).write_text("new\n")
+    assert names(repository, git.changed(str(repository / "shop"))) == ["shop/a.py"]
+
+
+def test_names_of_any_bytes_are_told(repository: Path) -> None:
+    odd = repository / os.fsdecode(b"new\nline \xff.py")
+    odd.write_text("old\n")
+    commit(repository)
+    odd.write_text("new\n")
+    assert names(repository, git.changed(str(repository))) == [odd.name]
+
+
+def test_without_a_repository_a_commit_or_git_nothing_was_changed(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert git.changed(str(tmp_path)) == git.changed(str(tmp_path / "missing")) == git.changed("a\0b") == ()
+    (tmp_path / "empty").mkdir()
+    run(tmp_path / "empty", "init", "-q")
+    assert git.changed(str(tmp_path / "empty")) == ()
+    (repository / "c.py").write_text("new\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert git.changed(str(repository)) == ()
+    assert git.content(str(repository), "0" * 40) is None
+
+
+def test_a_large_file_is_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = run(repository, "rev-parse", "HEAD:c.py").strip()
+    monkeypatch.setattr(git, "MAX_BLOB_BYTES", 3)
+    git.content.cache_clear()
+    assert git.content(str(repository), blob) is None
+    git.content.cache_clear()
+
+
+def test_no_program_that_the_repository_names_is_run_and_nothing_is_written(repository: Path, tmp_path: Path) -> None:
+    """A repository's settings can name programs: drivers, a monitor, hooks. None of them is for us to start."""
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
+    trap.chmod(0o700)
+    for setting in ("diff.x.command", "diff.x.textconv", "core.fsmonitor", "diff.external"):
+        run(repository, "config", setting, str(trap))
+    for hook in ("post-index-change", "pre-commit", "fsmonitor-watchman"):
+        (repository / ".git" / "hooks" / hook).write_text(trap.read_text())
+        (repository / ".git" / "hooks" / hook).chmod(0o700)
+    (repository / ".gitattributes").write_text("*.py diff=x\n")
+    (repository / "c.py").write_text("new\n")
+    index = (repository / ".git" / "index").read_bytes()
+    (found,) = git.changed(str(repository))
+    assert git.content(str(repository), found.blob) == b"c.py\n"
+    assert not (tmp_path / "sprung").exists()
+    assert (repository / ".git" / "index").read_bytes() == index

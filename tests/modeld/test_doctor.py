@@ -1,0 +1,75 @@
+"""What the doctor finds, and that each finding that is not well says what to do."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from modeld.cli import main
+from modeld.config import Settings
+from modeld.doctor import GIB, Finding, _memory, examine
+
+CELL = 100 * 1024
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's directories, all new."""
+    for name, folder in (
+        ("GUESSAHEAD_RUNTIME_DIR", "run"),
+        ("GUESSAHEAD_KEYS", "keys"),
+        ("GUESSAHEAD_CACHE_DIR", "cache"),
+        ("XDG_CONFIG_HOME", "config"),
+    ):
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    monkeypatch.delenv("GUESSAHEAD_MODELD", raising=False)
+    return tmp_path
+
+
+async def finding(about: str, **flags: str) -> Finding:
+    [found] = [finding for finding in await examine(flags) if finding.about == about]
+    return found
+
+
+async def test_on_a_machine_in_order_only_the_daemon_is_missing(machine: Path) -> None:
+    found = await examine({})
+    assert [finding.about for finding in found if finding.state != "ok"] == ["daemon"]
+    assert (await finding("daemon")).says.endswith("start it with 'modeld serve'")
+
+
+async def test_the_memory_plan_counts_the_packaged_models_own_positions() -> None:
+    """30 layers, 3 heads of 64 for keys and as many for values, 2 bytes each."""
+    assert f"positions of {30 * 3 * 64 * 2 * 2 / 1024:,.1f} KiB" in (await finding("memory")).says
+
+
+@pytest.mark.parametrize(("free", "state"), [(100 * GIB, "ok"), (8 * GIB, "warning"), (4 * GIB, "failure")])
+def test_the_memory_plan_is_held_against_what_is_free(free: int, state: str) -> None:
+    found = _memory(7 * GIB, CELL, Settings(), free)
+    assert found.state == state
+    assert bool(found.advice) == (state != "ok")
+
+
+async def test_a_wrong_model_is_a_failure_that_says_so(machine: Path) -> None:
+    found = await finding("model", model=str(machine / "missing.gguf"))
+    assert (found.state, "no such model file" in found.says) == ("failure", True)
+
+
+async def test_a_directory_that_others_can_enter_is_a_failure(machine: Path) -> None:
+    (machine / "run").mkdir(mode=0o755)
+    found = await finding("sockets")
+    assert (found.state, "chmod 700" in found.says) == ("failure", True)
+
+
+async def test_a_wrong_setting_is_the_only_finding(machine: Path) -> None:
+    [found] = await examine({"context": "many"})
+    assert (found.about, found.state) == ("settings", "failure")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["--backend", "fake"], 0), (["--model", "/missing.gguf"], 1)])
+def test_the_status_says_whether_something_keeps_it_from_serving(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--json", *arguments])
+    assert ended.value.code == status
+    assert {"about", "state", "says", "advice"} == set(json.loads(capsys.readouterr().out)[0])
