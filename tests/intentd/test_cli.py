@@ -60,3 +60,10 @@ def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pyt
     error = capsys.readouterr().err
     assert error.startswith("intentd: no intentd answers at ipc://")
     assert error.endswith("start it with 'intentd serve'\n")
+
+
+def test_the_neovim_plugin_is_small_and_where_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nvim-plugin-path"]) == 0
+    plugin = Path(capsys.readouterr().out.rstrip("\n"))
+    assert (plugin / "plugin/intentd.lua").is_file()
+    assert sum(len(file.read_text().splitlines()) for file in plugin.rglob("*.lua")) < 200

@@ -53,6 +53,17 @@ def test_it_says_characters_of_its_alphabet_and_cuts_them_between_tokens() -> No
     assert all(len(piece) == 1 for piece in pieces)
 
 
+def test_it_can_be_told_what_to_answer() -> None:
+    script = FakeScript(answer="the é", fork="content")
+    fake = FakeBackend(script, LocalFlag())
+    prompt = [*fake.vocabulary.tokenise("question"), 257, 256, *fake.vocabulary.tokenise("assistant\n")]
+    said = [
+        token for step in fake.generate(0, np.array(prompt, np.int32), DecodeConfig(max_tokens=24)) for token in step
+    ]
+    assert b"".join(map(fake.vocabulary.piece, said)).decode() == "the é"
+    assert said[-1] in fake.vocabulary.end_ids
+
+
 def test_a_chunk_stops_within_it_and_keeps_whole_micro_batches() -> None:
     fake, flag, slept = _fake(poll_tokens=4, ubatch=8, token_ms=2, step_ms=5)
     flag.after = 3

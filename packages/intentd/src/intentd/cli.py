@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -25,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(options)
     if options.command == "pipe":
         return _pipe(options)
+    if options.command == "nvim-plugin-path":
+        return _show_plugin()
     from intentd.config import ConfigError
     from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 
@@ -56,6 +59,11 @@ def _pipe(options: argparse.Namespace) -> int:
     from intentd.sources.report import DoorReporter
 
     return pipe(DoorReporter(options.socket))
+
+
+def _show_plugin() -> int:
+    print(Path(__file__).parent / "editors/nvim")
+    return 0
 
 
 def _talk(options: argparse.Namespace) -> int:
@@ -119,6 +127,12 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, "pause", "guess nothing until 'intentd resume'", "intentd pause")
     _command(commands, "resume", "guess again", "intentd resume")
     status = _command(commands, "status", "say what the daemon does", "intentd status --json")
+    commands.add_parser(
+        "nvim-plugin-path",
+        help="print where the Neovim plugin is",
+        description="intentd nvim-plugin-path: print the directory to put on Neovim's runtimepath.",
+        epilog='example: ln -s "$(intentd nvim-plugin-path)" ~/.local/share/nvim/site/pack/intentd/start/intentd',
+    )
     for command in (offers, show, status):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser

@@ -243,6 +243,8 @@ class FakeBackend:
         number = int.from_bytes(digest, "little")
         scores = np.random.Generator(np.random.PCG64(number)).standard_normal(self._vocabulary.size, np.float32)
         scores[self._next_bytes(contents[-4:, 1])] += 12
+        if self._script.answer and (token := self._vocabulary.goes_on(self._script.answer, contents[:, 1].tolist())):
+            scores[token] += 40
         if self._script.end_one_in and number % self._script.end_one_in == 0:
             scores[END_OF_TEXT] += 40
         return scores

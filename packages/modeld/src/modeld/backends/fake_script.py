@@ -31,7 +31,8 @@ class FakeScript:
     `faults`: by the number of the `extend` since the start, 1 the first. `token_ms`, `step_ms`: what each token and
     each `extend` takes. `poll_tokens`: how often the stop flag is read inside a chunk (with `stop` "node").
     `ubatch`: a stopped chunk keeps whole multiples of it, 0 keeps nothing. `alphabet`: the characters that it says;
-    with `end_one_in` n, it ends its answer at about one of n positions. `load_error`: it refuses to load, saying so.
+    with `end_one_in` n, it ends its answer at about one of n positions. `answer`: what it says to every chat prompt,
+    whatever that holds. `load_error`: it refuses to load, saying so.
     `fingerprint`: another one is another model. `in_order`: it keeps the cells of every sequence in order; without, its
     logits show that it does not. `piece`: the positions that it moves at once. `export`: it has `save` and `load`.
     """
@@ -56,6 +57,7 @@ class FakeScript:
     faults: Mapping[int, Fault] = field(factory=dict, converter=_faults)
     alphabet: str = field(default="abcdefgh \né😀", validator=validators.min_len(1))
     end_one_in: int = 0
+    answer: str = ""
     bos: bool = False
     chat_template: str | None = CHATML
     load_error: str = ""

@@ -51,5 +51,18 @@ class FakeVocabulary:
             return b""
         return self._pieces[token] if token in self._pieces else bytes([token])
 
+    def goes_on(self, answer: str, tape: Sequence[int]) -> int | None:
+        """The next token of an assistant that answers so, and ends; None where no assistant is speaking, or otherwise.
+
+        Under `CHATML`, whose last turn begins at the last `<|im_start|>`.
+        """
+        behind = list(tape)[::-1]
+        turn = behind[: behind.index(IM_START)][::-1] if IM_START in behind else []
+        speaker, _, said = b"".join(self.piece(token) for token in turn).partition(b"\n")
+        whole = answer.encode()
+        if speaker != b"assistant" or not whole.startswith(said):
+            return None
+        return whole[len(said)] if len(said) < len(whole) else IM_END
+
     def text_of(self, token: int) -> str:
         return self._texts.get(token) or self.piece(token).decode(errors="replace")

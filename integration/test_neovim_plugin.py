@@ -1,0 +1,290 @@
+"""The plugin in a real Neovim against a language server that the test plays itself: what is said, shown, inserted."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.neovim import KINDS, Neovim, lua_string, person_environment, until
+from integration.played_server import Server
+
+TEXT = "héllo = 1\nworld = 2\n"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="nvim-") as name:  # a socket's path must be short
+        yield Path(name)
+
+
+@pytest.fixture
+def server(home: Path) -> Iterator[Server]:
+    server = Server(home / "lsp")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def editor(kind: str, home: Path, server: Server) -> Iterator[Neovim]:
+    """With a file open, and its language server there."""
+    project = home / "project"
+    project.mkdir()
+    (project / "pytest.ini").touch()
+    (project / "a.py").write_text(TEXT)
+    lua = f"vim.lsp.config('intentd', {{ cmd = vim.lsp.rpc.connect({lua_string(str(home / 'lsp'))}) }})"
+    editor = Neovim(kind, home, person_environment(), lua)
+    try:
+        editor.command(f"edit {project}/a.py")
+        server.accept()
+        yield editor
+        assert editor.messages() == ""
+    finally:
+        editor.close()
+
+
+both = pytest.mark.parametrize("kind", KINDS)
+with_inline_completion = pytest.mark.parametrize("kind", ["0.12"])
+
+
+@both
+def test_the_server_hears_of_the_cursor_with_the_version_it_belongs_to(editor: Neovim, server: Server) -> None:
+    opened = server.expect_params("textDocument/didOpen")["textDocument"]
+    said = server.expect_params("intent/cursor")
+    assert said["textDocument"] == {"uri": opened["uri"], "version": opened["version"]}
+    assert (said["position"], said["insert"]) == ({"line": 0, "character": 0}, False)
+    editor.press("A2")
+    while (said := server.expect_params("intent/cursor"))["position"]["character"] < 10:
+        pass
+    assert said["insert"]
+    assert said["textDocument"]["version"] > opened["version"]
+
+
+@both
+def test_diagnostics_of_others_are_forwarded_in_the_servers_encoding(editor: Neovim, server: Server) -> None:
+    server.expect("intent/cursor")
+    editor.lua(
+        """local other, client = vim.api.nvim_create_namespace('linter'), vim.lsp.get_clients({ name = 'intentd' })[1]
+        local wrong = { lnum = 0, col = 3, end_lnum = 0, end_col = 6, severity = 1, message = 'wrong', code = 'E1' }
+        vim.diagnostic.set(vim.lsp.diagnostic.get_namespace(client.id), 0, { vim.deepcopy(wrong) })
+        vim.diagnostic.set(other, 0, { wrong })
+        vim.diagnostic.set(other, 0, {})"""
+    )
+    said = [server.expect_params("intent/diagnostics") for _ in range(3)]
+    assert [len(each["diagnostics"]) for each in said] == [0, 1, 0]
+    (diagnostic,) = said[1]["diagnostics"]
+    assert diagnostic["range"] == {"start": {"line": 0, "character": 2}, "end": {"line": 0, "character": 5}}
+    assert (diagnostic["severity"], diagnostic["message"], diagnostic["code"]) == (1, "wrong", "E1")
+
+
+@both
+def test_a_selection_is_forwarded_and_a_cursor_ends_it(editor: Neovim, server: Server) -> None:
+    def selected(end: tuple[int, int]) -> Any:
+        while (said := server.expect_params("intent/selection")["range"])["end"] != dict(
+            zip(("line", "character"), end, strict=True)
+        ):
+            pass
+        return said["start"]
+
+    server.expect("intent/cursor")
+    editor.press("lvl")
+    assert selected((0, 3)) == {"line": 0, "character": 1}
+    editor.press("h")
+    assert selected((0, 2)) == {"line": 0, "character": 1}
+    editor.press("ohh")
+    assert selected((0, 2)) == {"line": 0, "character": 0}
+    editor.press("<Esc>")
+    assert server.expect_params("intent/cursor")["insert"] is False
+    editor.press("Vj")
+    assert selected((1, 9)) == {"line": 0, "character": 0}
+
+
+@both
+def test_an_answer_streams_into_a_float_that_scrolls_stops_and_closes(editor: Neovim, server: Server) -> None:
+    editor.command("IntentExplain")
+    asked, argument = server.expect_command("intent.explain")
+    assert argument == {}
+    server.tell(answer="a1", kind="begin", title="why it fails")
+    until(lambda: editor.float().get("title") == " why it fails ", "no float opens")
+    for text in ("first\nsec", "ond", "\nlast" * 50):
+        server.tell(answer="a1", kind="text", text=text)
+    server.tell(answer="other", kind="text", text="not this")
+    until(lambda: editor.float()["text"] == "first\nsecond" + "\nlast" * 50, "the text does not come")
+    assert editor.request("nvim_win_get_cursor", 0) == [52, 0]
+    editor.request("nvim_feedkeys", "\x03", "t", False)  # typed into a busy editor it would interrupt that instead
+    stopping, argument = server.expect_command("intent.stop")
+    assert argument == {"answer": "a1"}
+    server.answer(stopping, None)
+    server.tell(answer="a1", kind="end", reason="cancelled")
+    server.answer(asked, {"answer": "a1", "text": "", "outcome": "hit", "reason": "cancelled", "first_token_ms": 4.2})
+    until(lambda: editor.float()["footer"] == " hit, first token after 4 ms; q closes ", "no outcome is shown")
+    editor.press("q")
+    until(lambda: not editor.float(), "q does not close the float")
+
+
+@both
+def test_who_types_keeps_the_cursor_when_an_answer_comes(editor: Neovim, server: Server) -> None:
+    editor.press("O")
+    until(lambda: editor.request("nvim_get_mode")["mode"] == "i", "the editor does not insert")
+    server.tell(answer="a1", kind="begin", title="t")
+    until(editor.float, "no float opens")
+    editor.press("typed")
+    until(lambda: editor.lines("a.py")[0] == "typed", "the keys went elsewhere")
+
+
+@both
+def test_what_is_explained_is_what_the_person_means(editor: Neovim, server: Server) -> None:
+    editor.command("IntentExplain 3")
+    assert server.expect_command("intent.explain")[1] == {"offer": 3}
+    editor.lua("vim.diagnostic.set(vim.api.nvim_create_namespace('x'), 0, {{ lnum = 1, col = 0, message = 'm' }})")
+    editor.press("j")
+    until(lambda: editor.request("nvim_win_get_cursor", 0) == [2, 0], "the cursor does not move")
+    editor.command("IntentExplain")
+    assert server.expect_command("intent.explain")[1]["position"] == {"line": 1, "character": 0}
+    editor.command("IntentExplain!")
+    assert server.expect_command("intent.explain")[1] == {}
+    editor.command("IntentFix")
+    assert server.expect_command("intent.fix")[1]["position"] == {"line": 1, "character": 0}
+
+
+@both
+def test_a_question_that_fails_is_said_once(editor: Neovim, server: Server) -> None:
+    editor.command("IntentFix")
+    asked, _ = server.expect_command("intent.fix")
+    server.tell(answer="a1", kind="begin", title="fix")
+    server.tell(answer="a1", kind="end", reason="error")
+    server.send(id=asked["id"], error={"code": -32803, "message": "modeld does not answer"})
+    said = until(editor.messages, "nothing is said")
+    assert said == "intentd: modeld does not answer"
+    assert not editor.float()
+    editor.command("messages clear")
+
+
+COMPLETION = "f(x)\n    return x"
+
+
+@with_inline_completion
+@pytest.mark.parametrize(
+    ("whole", "accepted"),
+    [
+        ("", ["        f(x)", "    return x"]),
+        (" line", ["        f(x)"]),
+        (" word", ["        f"]),
+    ],
+    ids=["all", "line", "word"],
+)
+def test_a_completion_is_accepted_whole_by_line_and_by_word(
+    editor: Neovim, server: Server, whole: str, accepted: list[str]
+) -> None:
+    editor.press("Go        ")
+    server.complete(COMPLETION, line=2, character=8)
+    assert until(editor.shown, "nothing is shown") == COMPLETION
+    editor.press(f"<Cmd>IntentAccept{whole}<CR>")
+    until(lambda: editor.lines()[2:] == accepted, "nothing is accepted")
+    if whole:  # what is left is shown without being asked for, and accepted on
+        left = COMPLETION.removeprefix(accepted[0].strip())
+        until(lambda: editor.shown() == left, "the rest is not kept")
+        editor.press("<Cmd>IntentAccept line<CR>" * 2)
+        until(
+            lambda: editor.lines()[2:] == ["        f(x)", "    return x"][: len(editor.lines()[2:])], "not accepted on"
+        )
+
+
+@with_inline_completion
+def test_acceptance_is_undone_by_itself(editor: Neovim, server: Server) -> None:
+    editor.press("Gox =")
+    server.complete(" 1", line=2, character=3)
+    until(editor.shown, "nothing is shown")
+    editor.press("<Cmd>IntentAccept<CR>")
+    until(lambda: editor.lines()[2] == "x = 1", "nothing is accepted")
+    editor.press("<Esc>u")
+    until(lambda: editor.lines()[2] == "x =", "not undone by itself")
+    editor.command("messages clear")  # the editor has said what it undid
+
+
+@with_inline_completion
+def test_typing_through_keeps_the_rest_and_another_letter_withdraws_it(editor: Neovim, server: Server) -> None:
+    """I2"""
+    editor.press("A + h")
+    server.complete("hélloé b", character=13, start=12)
+    until(lambda: editor.shown() == "élloé b", "nothing is shown")
+    editor.press("é")
+    until(lambda: editor.shown() == "lloé b", "the rest is not kept")
+    editor.press("<Cmd>IntentAccept word<CR>")
+    until(lambda: editor.lines()[0] == "héllo = 1 + hélloé", "what was typed is there twice")
+    until(lambda: editor.shown() == " b", "the rest is not kept")
+    editor.press("x")
+    until(lambda: not editor.shown(), "a stale completion is shown")
+    assert editor.lua("return require('intentd.inline').accept()") is False
+
+
+@with_inline_completion
+def test_a_late_answer_is_not_shown_and_no_answer_withdraws_the_old_one(editor: Neovim, server: Server) -> None:
+    """I2"""
+    editor.press("A + h")
+    server.complete("hello", character=13, start=12)
+    until(editor.shown, "nothing is shown")
+    editor.press("e")
+    request = server.expect("textDocument/inlineCompletion")
+    server.answer(request, None)
+    until(lambda: not editor.shown(), "the old completion is still shown")
+    editor.press("l")
+    late = server.expect("textDocument/inlineCompletion")
+    editor.press("p")
+    until(lambda: editor.lines()[0].endswith("help"), "not typed")
+    at = {"line": 0, "character": 15}
+    server.answer(late, [{"insertText": "lo", "range": {"start": at, "end": at}}])
+    server.tell(answer="a1", kind="begin")
+    until(editor.float, "what comes later is not seen")
+    assert not editor.shown()
+
+
+@with_inline_completion
+def test_where_nothing_comes_it_is_asked_for_a_little_later(editor: Neovim, server: Server) -> None:
+    editor.press("A + h")
+    for _ in range(2):
+        server.answer(server.expect("textDocument/inlineCompletion"), None)
+    server.complete("hello", character=13, start=12)
+    until(lambda: editor.shown() == "ello", "nothing is shown")
+
+
+@pytest.mark.parametrize("kind", ["0.11"])
+def test_without_inline_completion_there_is_nothing_to_accept(editor: Neovim, server: Server) -> None:
+    editor.press("ix")
+    editor.command("IntentAccept")
+    assert editor.lua("return require('intentd.inline').accept('word')") is False
+
+
+@both
+def test_without_intentd_nothing_is_said_until_it_is_asked_for(kind: str, home: Path) -> None:
+    (home / "a.py").write_text(TEXT)
+    (home / "b.py").write_text(TEXT)
+    editor = Neovim(kind, home, {**person_environment(), "PATH": "/usr/bin:/bin"})
+    try:
+        for name in ("a.py", "b.py"):
+            editor.command(f"edit {home}/{name}")
+        editor.lua("vim.diagnostic.set(vim.api.nvim_create_namespace('x'), 0, {})")
+        assert editor.lua("return vim.v.errmsg") == editor.messages() == ""
+        editor.command("IntentExplain")
+        assert editor.messages() == "intentd: no language server runs for this file"
+    finally:
+        editor.close()
+
+
+@both
+def test_an_intentd_that_cannot_run_is_said_once(kind: str, home: Path) -> None:
+    broken = home / "bin/intentd"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o700)
+    editor = Neovim(kind, home, {**person_environment(), "PATH": f"{broken.parent}:/usr/bin:/bin"})
+    try:
+        for name in ("a.py", "b.py", "c.py"):
+            (home / name).write_text(TEXT)
+            editor.command(f"edit {home}/{name}")
+            until(lambda: "quit with exit code 3" in editor.messages(), "nothing is said")
+            until(lambda: not editor.lua("return vim.lsp.is_enabled('intentd')"), "it goes on")
+        assert editor.messages().count("intentd") == 1
+    finally:
+        editor.close()

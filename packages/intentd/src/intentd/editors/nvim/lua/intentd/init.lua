@@ -1,0 +1,106 @@
+-- Forwards diagnostics, cursor and selection to the language server, asks it, and shows its answers in a float.
+local api, util, M, waiting, shown = vim.api, vim.lsp.util, {}, false, nil
+local function client_of(buf) return vim.lsp.get_clients({ name = 'intentd', bufnr = buf })[1] end
+local function here(client) return util.make_position_params(0, client.offset_encoding).position end
+local function tell(client, buf, method, said)
+  said.textDocument = { uri = vim.uri_from_bufnr(buf), version = util.buf_versions[buf] }
+  client:notify(method, said)
+end
+
+local function range(client, buf, row, column, last_row, behind)
+  local function place(at, bytes)
+    local line = api.nvim_buf_get_lines(buf, at, at + 1, false)[1] or ''
+    return { line = at, character = vim.str_utfindex(line, client.offset_encoding, math.max(bytes, 0), false) }
+  end
+  return { start = place(row, column), ['end'] = place(last_row, behind) }
+end
+
+local function tell_where()
+  waiting = false
+  local buf, mode = api.nvim_get_current_buf(), api.nvim_get_mode().mode
+  local client = client_of(buf)
+  if client and mode:match('^[vV\22]') then
+    local lines = vim.fn.getregionpos(vim.fn.getpos('v'), vim.fn.getpos('.'), { type = mode:sub(1, 1) })
+    local from, to = lines[1][1], lines[#lines][2]
+    tell(client, buf, 'intent/selection', { range = range(client, buf, from[2] - 1, from[3] - 1, to[2] - 1, to[3]) })
+  elseif client then
+    tell(client, buf, 'intent/cursor', { position = here(client), insert = mode:match('^[iR]') ~= nil })
+  end
+end
+
+function M.moved()
+  if not waiting then vim.defer_fn(tell_where, 30) end -- the server has a patience of its own
+  waiting = true
+end
+
+function M.diagnosed(event)
+  local client, found = client_of(event.buf), {}
+  if not client then return end
+  for _, seen in ipairs(vim.diagnostic.get(event.buf)) do
+    if seen.namespace ~= vim.lsp.diagnostic.get_namespace(client.id) then
+      local said = { severity = seen.severity, message = seen.message, source = seen.source, code = seen.code }
+      said.range = range(client, event.buf, seen.lnum, seen.col, seen.end_lnum or seen.lnum, seen.end_col or seen.col)
+      table.insert(found, said)
+    end
+  end
+  tell(client, event.buf, 'intent/diagnostics', { diagnostics = found })
+end
+
+function M.attached(event)
+  local client = client_of(event.buf)
+  if not client then return end
+  require('intentd.inline').enable(client, event.buf)
+  M.diagnosed(event)
+  M.moved()
+end
+
+local function is_open() return shown and api.nvim_win_is_valid(shown.win) end
+local function open(answer, title)
+  if is_open() then api.nvim_win_close(shown.win, true) end
+  local width, height = math.min(84, vim.o.columns - 4), math.max(3, math.floor(vim.o.lines / 3))
+  local buf, reads = api.nvim_create_buf(false, true), api.nvim_get_mode().mode == 'n' -- who types stays there
+  local win = api.nvim_open_win(buf, reads, {
+    relative = 'editor', row = vim.o.lines - height - 4, col = vim.o.columns - width - 2, width = width,
+    height = height, style = 'minimal', border = 'rounded', title = title, footer = ' q closes, <C-c> stops ',
+  })
+  vim.bo[buf].bufhidden, vim.bo[buf].filetype, vim.wo[win].linebreak = 'wipe', 'markdown', true
+  vim.keymap.set('n', 'q', '<Cmd>close<CR>', { buffer = buf, nowait = true })
+  vim.keymap.set('n', '<C-c>', M.stop, { buffer = buf })
+  shown = { answer = answer, buf = buf, win = win }
+end
+
+function M.answer(_, said)
+  if said.kind == 'begin' then return open(said.answer, ' ' .. (said.title or 'intentd') .. ' ') end
+  if not is_open() or said.answer ~= shown.answer then return end
+  if said.kind == 'end' then return shown.text or api.nvim_win_close(shown.win, true) end
+  local follows = api.nvim_win_get_cursor(shown.win)[1] == api.nvim_buf_line_count(shown.buf)
+  shown.text = true
+  api.nvim_buf_set_text(shown.buf, -1, -1, -1, -1, vim.split(said.text, '\r?\n'))
+  if follows then api.nvim_win_set_cursor(shown.win, { api.nvim_buf_line_count(shown.buf), 0 }) end
+end
+
+local function ended(fault, result)
+  if fault then vim.notify('intentd: ' .. fault.message, vim.log.levels.WARN) end
+  if type(result) ~= 'table' or not is_open() or result.answer ~= shown.answer then return end
+  local words = (' %s, first token after %.0f ms; q closes '):format(result.outcome, result.first_token_ms or 0)
+  api.nvim_win_set_config(shown.win, { footer = words })
+end
+
+local function execute(command, argument)
+  local buf = api.nvim_get_current_buf()
+  local client = client_of(buf) or client_of()
+  if not client then return vim.notify('intentd: no language server runs for this file', vim.log.levels.WARN) end
+  if argument == 'here' then argument = { uri = vim.uri_from_bufnr(buf), position = here(client) } end
+  local said = { argument or vim.empty_dict() }
+  client:request('workspace/executeCommand', { command = command, arguments = said }, ended, buf)
+end
+
+-- The offer with a number; else what is wrong in this file; with `!`, or where nothing is, what failed last.
+function M.explain(given)
+  local wrong = not given.bang and #vim.diagnostic.get(0) > 0 and 'here'
+  execute('intent.explain', given.args ~= '' and { offer = tonumber(given.args) } or wrong)
+end
+
+function M.fix() execute('intent.fix', 'here') end
+function M.stop() execute('intent.stop', shown and { answer = shown.answer }) end
+return M
