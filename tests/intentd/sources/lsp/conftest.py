@@ -17,6 +17,7 @@ from pygls.protocol import default_converter
 from pytest_lsp import LanguageClient, make_test_lsp_client
 
 from intentd.config import Config
+from intentd.sources.lsp import inline
 from intentd.sources.lsp.server import IntentServer
 from modelwire.testing import PATIENCE_S
 
@@ -178,8 +179,12 @@ class Editor:
 
 
 @pytest.fixture
-def editors(house: Any) -> Callable[..., Any]:
-    """Makes editors on the house's daemon: `async with editors() as editor`. With `real`, the server is a process."""
+def editors(house: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Makes editors on the house's daemon: `async with editors() as editor`. With `real`, the server is a process.
+
+    A completion may take as long as a crowded machine needs.
+    """
+    monkeypatch.setattr(inline, "DEADLINE_MS", int(1000 * PATIENCE_S))
 
     @asynccontextmanager
     async def make(
