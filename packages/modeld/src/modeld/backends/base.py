@@ -27,7 +27,8 @@ class Capabilities:
     `fork`: "cells" shares KV between sequences by `fork`; "content" recognises equal beginnings by itself, so `fork`,
     `trim` and `drop` are bookkeeping that always succeeds. `rollback`: `trim` can remove the end of a sequence.
     `stop`: how fine the stop flag is honoured, inside a chunk ("node") or after it ("step"). `logits`: it gives logits,
-    so it is a `LogitsBackend`; otherwise a `NativeBackend`. `export_state`: it has `save` and `load`.
+    so it is a `LogitsBackend`; otherwise a `NativeBackend`. `native_lookup`: it copies ahead from the prompt by itself.
+    `export_state`: it has `save` and `load`. `device`: what computes.
     """
 
     fork: Literal["cells", "content"]
@@ -36,14 +37,19 @@ class Capabilities:
     logits: bool
     native_lookup: bool = False
     export_state: bool = False
+    device: str = "CPU"
 
 
 @frozen(kw_only=True)
 class Extended:
-    """How far `extend` came: `length` positions are resident; `stopped` if the stop flag ended it early."""
+    """How far `extend` came: `length` positions are resident; `stopped` if the stop flag ended it early.
+
+    `computed`: how many tokens went through the model, where that can differ from what was asked for.
+    """
 
     length: int
     stopped: bool
+    computed: int | None = None
 
 
 class BackendError(Exception):
@@ -181,7 +187,21 @@ class LogitsBackend(Backend, Protocol):
 
 @runtime_checkable
 class NativeBackend(Backend, Protocol):
-    """A backend that generates by itself."""
+    """A backend that generates by itself, and recognises beginnings in blocks of `block` positions."""
+
+    @property
+    def block(self) -> int: ...
+
+    @property
+    def passes(self) -> int:
+        """Of the model, since the load."""
+
+    @property
+    def scores(self) -> Sequence[float]:
+        """The logarithm of the probability of each token that the last `generate` gave, so far as it came."""
+
+    def refusal(self, config: DecodeConfig, history: int) -> str | None:
+        """What it cannot do of a request with `history` tokens before the answer, and what to do; None: nothing."""
 
     def generate(self, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[Sequence[int]]:
         """Generate after `tape`; every item is what one step gave.

@@ -25,7 +25,7 @@ from modeld.backends.base import (
     Vocabulary,
 )
 from modeld.backends.fake_cells import FakeCells
-from modeld.backends.fake_content import FakeContent
+from modeld.backends.fake_content import BLOCK, FakeContent
 from modeld.backends.fake_script import FakeScript, Fault
 from modeld.backends.fake_vocabulary import END_OF_TEXT, FakeVocabulary
 from modeld.backends.kv_cache import KvCache
@@ -36,6 +36,8 @@ __all__ = ["FakeBackend", "FakeScript", "Fault"]
 
 class FakeBackend:
     """A `LogitsBackend`, or with `fork="content"` a `NativeBackend`. `sleep` takes seconds."""
+
+    block = BLOCK
 
     def __init__(self, script: FakeScript, stop: StopFlag, *, sleep: Callable[[float], None] = time.sleep) -> None:
         if script.load_error:
@@ -54,6 +56,8 @@ class FakeBackend:
         self._extends = 0
         self._planned: Fault | None = None
         self._computed = 0
+        self.passes = 0
+        self.scores: list[float] = []
         self._wait(script.load_ms)
 
     @property
@@ -195,11 +199,15 @@ class FakeBackend:
     def logits(self, row: int) -> Logits:
         return self._rows[row]
 
+    def refusal(self, config: DecodeConfig, history: int) -> str | None:
+        return None
+
     def generate(self, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[Sequence[int]]:
         """Greedy, or with a temperature a seeded choice: enough of sampling for a fake."""
         random = np.random.default_rng(config.seed)
         tokens = tape
         assert self._content is not None, "a backend that gives logits does not generate"
+        self.scores = []
         for _ in range(config.max_tokens):
             self._work(self._content.missing(tokens))
             self._content.remember(tokens)
@@ -208,6 +216,7 @@ class FakeBackend:
             if not config.greedy:
                 scores = scores / config.temperature + random.gumbel(size=len(scores)).astype(np.float32)
             token = int(np.argmax(scores))
+            self.scores.append(float(scores[token]))
             yield (token,)
             if token in self._vocabulary.end_ids or self._stop.is_set():
                 return
@@ -241,6 +250,7 @@ class FakeBackend:
 
     def _work(self, tokens: int) -> int:
         """Spends the time of a chunk; how many tokens were done when the stop flag was seen."""
+        self.passes += 1
         self._wait(self._script.step_ms)
         polls = self._script.poll_tokens
         for done in range(0, tokens, polls):

@@ -1,6 +1,10 @@
 """Owns where derived model files live: the user's cache directory. It knows nothing of what is in them."""
 
+import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -8,6 +12,8 @@ from platformdirs import user_cache_path
 from modeld.backends.base import LoadError
 
 VARIABLE = "GUESSAHEAD_CACHE_DIR"
+_LOCK_S = 300.0
+_LOCK_POLL_S = 0.05
 
 
 def folder(name: str) -> Path:
@@ -32,3 +38,23 @@ def write_aside(path: Path, data: bytes) -> None:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock that other processes respect; it goes with the process, so a crash leaves nothing behind."""
+    until = time.monotonic() + _LOCK_S
+    with path.open("ab") as file:
+        while not _taken(file.fileno()):
+            if time.monotonic() > until:
+                raise LoadError(f"another process has been holding {path} for {_LOCK_S:.0f} s; end it and try again")
+            time.sleep(_LOCK_POLL_S)
+        yield
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -4,12 +4,9 @@ Q4_0 is the quantisation whose results are bit-identical however a prompt is cut
 prefill on a CPU.
 """
 
-import fcntl
 import hashlib
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from modeld.backends.base import LoadError
@@ -19,16 +16,13 @@ from modeld.models.fingerprint import fingerprint
 Quantiser = Callable[[Path, Path], None]
 """Writes the Q4_0 version of the first file to the second; raises `LoadError`."""
 
-_LOCK_S = 300.0
-_LOCK_POLL_S = 0.05
-
 
 def requantised(source: Path, quantise: Quantiser) -> Path:
     """The Q4_0 version of `source`. Two processes at once are safe: one makes it, the other waits and takes it."""
     gguf.check(source)
     target = cache.folder("models") / f"{source.name.split('.')[0]}-{fingerprint(source)[:16]}-Q4_0.gguf"
     if not _whole(target):
-        with _locked(target.with_suffix(".lock")):
+        with cache.locked(target.with_suffix(".lock")):
             if not _whole(target):
                 _make(source, target, quantise)
     return target
@@ -68,23 +62,3 @@ def _digest(path: Path) -> bytes:
 
 def _note(target: Path) -> Path:
     return target.with_suffix(".sha256")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes respect; it goes with the process, so a crash leaves nothing behind."""
-    until = time.monotonic() + _LOCK_S
-    with path.open("ab") as file:
-        while not _taken(file.fileno()):
-            if time.monotonic() > until:
-                raise LoadError(f"another process has been holding {path} for {_LOCK_S:.0f} s; end it and try again")
-            time.sleep(_LOCK_POLL_S)
-        yield
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -11,6 +11,7 @@ from modeld.backends.base import NativeBackend, StopFlag
 from modeld.slot.generate import Answer
 from modeld.slot.prefill import Counts, Work
 from modeld.slot.shelf import Shelf
+from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import DecodeConfig, Reason
 
 
@@ -26,12 +27,15 @@ def generate_natively(
     """Generates after `work.history` until the answer has a reason, as `Decoder.run` does."""
     if stop.is_set():
         return answer.end(Reason.PREEMPTED)
+    if refusal := backend.refusal(config, len(work.history)):
+        raise WireError(ErrorCode.BAD_REQUEST, refusal)
     shelf.cut(work.tape, work.resident)
     fitting = evolve(config, max_tokens=min(config.max_tokens, backend.context - len(work.history) + 1))
+    before = backend.passes
     steps = backend.generate(work.tape.sequence, work.history, fitting)
     with closing(cast(Generator[list[int], None, None], steps)):
         for step in steps:
-            counts.passes += 1
+            counts.passes = backend.passes - before
             for token in step:
                 if answer.reason is None and answer.add(token):
                     work.history = np.append(work.history, np.int32(token))

@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from attrs import define
 
-from modeld.backends.base import Backend, BackendError, Extended, Ids, OutOfCells, StopFlag
+from modeld.backends.base import Backend, BackendError, Extended, Ids, NativeBackend, OutOfCells, StopFlag
 from modeld.slot.settings import SlotSettings
 from modeld.slot.shelf import Shelf
 from modeld.slot.tape import Tape, TapeKind
@@ -15,11 +15,12 @@ _WEIGHT = 0.3
 
 
 class Pace:
-    """The measured prefill rate, and the size of a chunk that follows from it."""
+    """The measured prefill rate, and the size of a chunk that follows from it: of a guess, whole blocks."""
 
-    def __init__(self, settings: SlotSettings, largest: int) -> None:
+    def __init__(self, settings: SlotSettings, largest: int, block: int = 1) -> None:
         self._settings = settings
         self._largest = largest
+        self._block = block
         self._rate = 0.0
 
     @property
@@ -39,10 +40,16 @@ class Pace:
         if not guess:
             return self._largest
         affordable = int(self._rate * self._settings.guess_chunk_ms / 1000)
-        return min(self._largest, max(self._settings.chunk_floor, affordable))
+        whole = affordable - affordable % self._block
+        return min(self._largest, max(self._settings.chunk_floor, self._block, whole))
 
     def cost_ms(self, tokens: int) -> float:
         return 1000 * tokens / self._rate if self._rate else 0.0
+
+
+def block_of(backend: Backend) -> int:
+    """How many positions are kept together."""
+    return backend.block if not backend.capabilities.logits and isinstance(backend, NativeBackend) else 1
 
 
 @define(kw_only=True)
@@ -81,6 +88,7 @@ class Prefill:
         self._pace = pace
         self._stop = stop
         self._clock = clock
+        self._block = block_of(backend)
 
     def extend(
         self, work: Work, *, rows: int, counts: Counts, advanced: Callable[[int], None] = lambda length: None
@@ -102,10 +110,13 @@ class Prefill:
         return Outcome.READY
 
     def _next_end(self, work: Work, rows: int) -> int:
-        """The last chunk holds all the rows, so one before it may be shorter."""
+        """The last chunk holds all the rows, so one before it may be shorter; it ends with a block."""
         total = len(work.history)
         end = min(work.resident + self._pace.chunk(work.tape.kind is TapeKind.GUESS), total)
-        return end if end == total else min(end, total - max(rows, 1))
+        if end == total:
+            return end
+        whole = end - end % self._block
+        return min(whole if whole > work.resident else end, total - max(rows, 1))
 
     def _chunk(self, work: Work, end: int, rows: int, counts: Counts) -> Outcome:
         start = work.resident
@@ -119,7 +130,7 @@ class Prefill:
         took = self._clock() - began
         self._shelf.appended(work.tape, work.history[start : extended.length])
         work.resident = extended.length
-        counts.prefilled += extended.length - start
+        counts.prefilled += extended.computed if extended.computed is not None else extended.length - start
         counts.passes += 1
         if extended.stopped:
             counts.stopped += 1

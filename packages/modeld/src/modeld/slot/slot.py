@@ -31,7 +31,7 @@ from modeld.slot.exactness import SEQUENCES, ExactnessTest
 from modeld.slot.generate import Answer, Decoder
 from modeld.slot.native import generate_natively
 from modeld.slot.parking import Parking
-from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work
+from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work, block_of
 from modeld.slot.prompt import Encoder, check_size
 from modeld.slot.sampling import Sampler, check_config
 from modeld.slot.settings import SlotSettings
@@ -63,7 +63,7 @@ class Slot:
         can_draft = self._scoring is not None and backend.capabilities.rollback
         self._drafters = drafters if drafters is not None and can_draft else NoDrafts()
         self._encoder = Encoder(backend.vocabulary, settings)
-        self._pace = Pace(settings, backend.chunk)
+        self._pace = Pace(settings, backend.chunk, block_of(backend))
         parking = Parking(
             backend,
             max_bytes=settings.parking_bytes,

@@ -93,6 +93,7 @@ def _file_type(path: Path) -> str:
 
 
 def open_file(path: Path, *, extra_buffers: bool, vocabulary_only: bool) -> llama.llama_model_p:
+    """Raises `LoadError`. To be freed."""
     parameters = llama.llama_model_default_params()
     parameters.n_gpu_layers = 0
     parameters.use_extra_bufts = extra_buffers

@@ -9,7 +9,7 @@ from llama_cpp import llama_cpp as llama
 from numpy.typing import NDArray
 
 from modeld.backends.base import BackendError
-from modeld.backends.llamacpp.plain_text import tokenise_plain
+from modeld.backends.plain_text import tokenise_plain
 
 _CONTROL = llama.LLAMA_TOKEN_ATTR_CONTROL
 _USER_DEFINED = llama.LLAMA_TOKEN_ATTR_USER_DEFINED

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modeld.backends.llamacpp.plain_text import Ids, cut, tokenise_plain
+from modeld.backends.plain_text import Ids, cut, tokenise_plain
 
 SPECIAL = {1000: "<tool>", 1001: "<<", 1002: "tool>", 1003: "§", 1004: "aa"}
 
