@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from modeld import findings, openvino_findings
 from modeld.cli import main
 from modeld.config import Settings
-from modeld.doctor import GIB, Finding, _memory, examine
+from modeld.doctor import GIB, _memory, examine
+from modeld.findings import Finding
 
 CELL = 100 * 1024
 
@@ -47,6 +49,22 @@ def test_the_memory_plan_is_held_against_what_is_free(free: int, state: str) -> 
     found = _memory(7 * GIB, CELL, Settings(), free)
     assert found.state == state
     assert bool(found.advice) == (state != "ok")
+
+
+@pytest.mark.parametrize(("backend", "state"), [("openvino", "failure"), ("llamacpp", "ok")])
+async def test_a_missing_openvino_is_a_fault_only_where_it_is_wanted(
+    backend: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (findings, openvino_findings):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    found = await finding("OpenVINO", backend=backend)
+    assert (found.state, found.says, found.advice) == (state, "not installed", "pip install 'modeld[openvino]'")
+
+
+async def test_a_device_that_openvino_does_not_see_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openvino_findings, "_devices", lambda: {"CPU": "a processor"})
+    found = [finding for finding in await examine({"backend": "openvino", "device": "GPU"}) if finding.advice]
+    assert [finding.says for finding in found if finding.state == "failure"] == ["it sees CPU (a processor), no GPU"]
 
 
 async def test_a_wrong_model_is_a_failure_that_says_so(machine: Path) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
 
-from modeld.backends.base import BackendError
+from modeld.backends.base import BackendError, LoadError
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel, codec, framed
 from modeld.engine.messages import (
@@ -26,7 +27,7 @@ from modeld.engine.messages import (
     Run,
 )
 from modeld.engine.stop_flag import SharedStopFlag
-from modeld.engine.worker import serve
+from modeld.engine.worker import build, serve
 from modeld.slot import Slot
 from modeld.slot.runs import RunCache
 from modelwire.messages import DecodeConfig, Outcome, Text
@@ -225,7 +226,7 @@ def test_the_child_is_told_what_it_needs_and_no_more() -> None:
     """The command line of a process can be read by others: it holds settings only."""
     assert set(json.loads(EngineConfig().to_json())) == {
         *("backend", "model", "profile", "context", "threads", "sequences", "extra_cells", "chunk", "fake"),
-        *("spare_cells", "parking_mb", "draft", "log_level", "log_format"),
+        *("spare_cells", "parking_mb", "draft", "device", "lookup", "log_level", "log_format"),
     }
 
 
@@ -252,3 +253,14 @@ def test_a_fake_whose_script_says_that_it_pays_drafts_unless_it_is_switched_off(
         ended = front.ask(_run("aaaaaaaa", decode=DecodeConfig(max_tokens=30)))[-1]
         assert isinstance(ended, Ended)
         assert (ended.usage.generated, ended.usage.drafted > 0) == (30, drafts)
+
+
+def test_without_openvino_its_backend_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("modeld.backends.openvino")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    monkeypatch.setitem(sys.modules, "openvino_genai", None)
+    flag = SharedStopFlag.create()
+    with pytest.raises(LoadError, match=r"pip install 'modeld\[openvino\]'"):
+        build(EngineConfig(backend="openvino"), flag)
+    flag.close()

@@ -19,7 +19,7 @@ from modeld.driver import Driver
 from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
 from modeld.engine.supervisor import Supervisor
 from modeld.housekeeping import IdleTimes
-from modeld.models import gguf
+from modeld.models import gguf, openvino_folder
 from modeld.recording import Recorder, RecordFault, write_segment
 from modeld.schedule import ScheduleLimits
 from modeld.schedule.board import Board
@@ -65,7 +65,7 @@ class App:
             also=self._record,
             model=settings.model_path(),
             idle=IdleTimes(test_after=settings.exactness_after or None, unload_after=settings.unload_after),
-            check_model=_check_script if settings.backend == "fake" else gguf.check_all,
+            check_model=_CHECKS[settings.backend],
         )
         about = About(
             message_bytes=codec.max_bytes,
@@ -198,6 +198,9 @@ class App:
 def _check_script(path: Path) -> None:
     if not path.is_file():
         raise LoadError(f"no such script: {path}; give the file of a fake model")
+
+
+_CHECKS = {"llamacpp": gguf.check_all, "openvino": openvino_folder.check, "fake": _check_script}
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

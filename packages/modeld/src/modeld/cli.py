@@ -162,8 +162,8 @@ def _client(wanted: argparse.Namespace) -> Client:
 def _model_file(name: str) -> str:
     """The daemon has another working directory."""
     path = Path(os.path.normpath(Path(name).expanduser().absolute()))
-    if not path.is_file():
-        raise ConfigError(f"{path} is no file: give the path of a model")
+    if not path.exists():
+        raise ConfigError(f"{path} is no file and no folder: give the path of a model")
     return str(path)
 
 

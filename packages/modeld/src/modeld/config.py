@@ -12,7 +12,7 @@ from typing import Any, Literal
 from attrs import Attribute, asdict, field, fields, frozen
 from platformdirs import user_config_path
 
-from modeld.engine.config import EngineConfig
+from modeld.engine.config import BACKENDS, DEVICES, EngineConfig
 from modelwire import logs
 from modelwire.endpoint import default_endpoint
 from modelwire.errors import EndpointError
@@ -64,11 +64,11 @@ class Settings:
         variable="GUESSAHEAD_MODELD",
     )
     model: str | None = _option(
-        _text("the path of a GGUF file"), "the model; the packaged one if not given", default=None
+        _text("the path of a GGUF file, or of an OpenVINO folder"),
+        "the model; the packaged one if not given",
+        default=None,
     )
-    backend: str = _option(
-        _choice("llamacpp", "fake"), "what runs the model; fake runs without one", default="llamacpp"
-    )
+    backend: str = _option(_choice(*BACKENDS), "what runs the model; fake runs without one", default="llamacpp")
     profile: str = _option(
         _choice("exact", "fast"), "exact gives the same results however a prompt is cut, fast may not", default="exact"
     )
@@ -87,6 +87,10 @@ class Settings:
     chunk: int | None = _option(_number(1), "tokens of one prefill chunk", default=None)
     draft: str = _option(
         _choice("on", "off"), "copy ahead from the prompt and answers where that pays; same text, sooner", default="on"
+    )
+    device: str = _option(_choice(*DEVICES), "what openvino computes on", default="CPU")
+    lookup: str = _option(
+        _choice("on", "off"), "openvino copies ahead from the prompt: faster edits, slower other answers", default="off"
     )
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)

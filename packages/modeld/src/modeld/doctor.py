@@ -3,18 +3,18 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
-
-from attrs import frozen
+from typing import Any
 
 from modeld import config
 from modeld.backends.base import LoadError
 from modeld.config import ConfigError, Settings
+from modeld.findings import Finding, installed
 from modeld.models import cache
+from modeld.models.openvino_folder import MODEL
 from modeld.models.packaged import packaged
+from modeld.openvino_findings import openvino_findings
 from modelwire.client import Client
 from modelwire.endpoint import check_endpoint, is_tcp, runtime_dir
 from modelwire.errors import DaemonUnreachable, EndpointError, WireError
@@ -23,16 +23,6 @@ from modelwire.keys import Keys
 GIB = 2**30
 ROOM = 0.9
 """Of the free memory a model and its KV may take so much before a warning."""
-
-
-@frozen(kw_only=True)
-class Finding:
-    """`says` is what was found, `advice` what to do about it where that is not part of the sentence."""
-
-    about: str
-    state: Literal["ok", "warning", "failure"] = "ok"
-    says: str
-    advice: str = ""
 
 
 async def examine(flags: dict[str, Any]) -> list[Finding]:
@@ -54,21 +44,12 @@ async def examine(flags: dict[str, Any]) -> list[Finding]:
 
 
 def _backends(settings: Settings) -> Iterator[Finding]:
-    yield _installed("llama.cpp", "llama_cpp", "llama-cpp-python", needed=settings.backend == "llamacpp")
+    yield installed("llama.cpp", "llama_cpp", "llama-cpp-python", needed=settings.backend == "llamacpp")
+    yield from openvino_findings(settings)
     threads = settings.engine().threads
     yield Finding(
         about="devices", says=f"the processor, with {threads} thread{'s' if threads > 1 else ''} for the model"
     )
-
-
-def _installed(about: str, module: str, distribution: str, *, needed: bool) -> Finding:
-    if find_spec(module):
-        try:
-            return Finding(about=about, says=f"{distribution} {version(distribution)}")
-        except PackageNotFoundError:
-            return Finding(about=about, says=f"{module} is there, without a version")
-    state: Literal["failure", "ok"] = "failure" if needed else "ok"
-    return Finding(about=about, state=state, says="not installed", advice=f"pip install {distribution}")
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
@@ -81,12 +62,19 @@ def _model(settings: Settings) -> Iterator[Finding]:
     except LoadError as fault:
         yield Finding(about="model", state="failure", says=str(fault))
         return
-    yield Finding(about="model", says=f"{path.name}, {path.stat().st_size / GIB:.2f} GiB")
-    yield _memory(path.stat().st_size, cell, settings, _free_memory())
+    weights = (path / MODEL).with_suffix(".bin") if path.is_dir() else path
+    size = weights.stat().st_size
+    yield Finding(about="model", says=f"{path.name}, {size / GIB:.2f} GiB")
+    yield _memory(size, cell * (2 if _in_32_bits(settings) else 1), settings, _free_memory())
+
+
+def _in_32_bits(settings: Settings) -> bool:
+    """Whether K and V are kept so, and not in 16 bits."""
+    return settings.backend == "openvino" and settings.profile == "exact"
 
 
 def _cell_bytes(path: Path) -> int:
-    if not find_spec("llama_cpp"):
+    if path.is_dir() or not find_spec("llama_cpp"):
         return 0
     from modeld.backends.llamacpp.shape import cell_bytes  # it loads the native library
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from modeld.doctor import Finding
+from modeld.findings import Finding
 from modeld.schedule.journal import Difference
 from modeld.schedule.messages import Command
 from modelwire.messages import Description, Exactness, Status

@@ -11,6 +11,8 @@ def _available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+BACKENDS = ("llamacpp", "openvino", "fake")
+DEVICES = ("CPU", "GPU", "AUTO")
 _positive = validators.ge(1)
 
 
@@ -23,10 +25,11 @@ class EngineConfig:
     `spare_cells` is how many of all positions guesses and ownerless tapes may hold (None: those of one context),
     `parking_mb` the host memory for tapes of sessions that had to go.
     With `draft` "off" every token takes a pass of its own.
+    `device` is what OpenVINO computes on, and with `lookup` "on" it copies ahead from the prompt, in every request.
     `fake` is the script of the fake backend as JSON; a `model` of that backend is a file with such a script.
     """
 
-    backend: Literal["llamacpp", "fake"] = field(default="llamacpp", validator=validators.in_(("llamacpp", "fake")))
+    backend: Literal["llamacpp", "openvino", "fake"] = field(default="llamacpp", validator=validators.in_(BACKENDS))
     model: str | None = None
     profile: Literal["exact", "fast"] = field(default="exact", validator=validators.in_(("exact", "fast")))
     context: int = field(default=8192, validator=validators.ge(256))
@@ -37,6 +40,8 @@ class EngineConfig:
     parking_mb: int = field(default=256, validator=validators.ge(0))
     chunk: int = field(default=512, validator=_positive)
     draft: Literal["on", "off"] = field(default="on", validator=validators.in_(("on", "off")))
+    device: Literal["CPU", "GPU", "AUTO"] = field(default="CPU", validator=validators.in_(DEVICES))
+    lookup: Literal["on", "off"] = field(default="off", validator=validators.in_(("on", "off")))
     fake: str = ""
     log_level: str = "WARNING"
     log_format: Literal["text", "json"] = "text"

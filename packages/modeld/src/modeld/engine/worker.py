@@ -23,6 +23,8 @@ from modeld.engine.frames import Channel
 from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run, Save
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.models import facts
+from modeld.models.packaged import packaged
+from modeld.models.requantised import requantised
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup, time_widths
 from modeld.slot.draft.timing import WIDTHS
@@ -38,7 +40,7 @@ _SAMPLE_LENGTH = 32_000
 
 def build(config: EngineConfig, stop: SharedStopFlag) -> Backend:
     """Raises `LoadError`."""
-    return _build_fake(config, stop) if config.backend == "fake" else _build_llamacpp(config, stop)
+    return {"fake": _build_fake, "openvino": _build_openvino, "llamacpp": _build_llamacpp}[config.backend](config, stop)
 
 
 def _build_fake(config: EngineConfig, stop: SharedStopFlag) -> Backend:
@@ -59,9 +61,6 @@ def _build_llamacpp(config: EngineConfig, stop: SharedStopFlag) -> Backend:
         raise LoadError(
             f"llama.cpp cannot be loaded: {fault}; pip install --force-reinstall llama-cpp-python"
         ) from None
-    from modeld.models.packaged import packaged
-    from modeld.models.requantised import requantised
-
     path = Path(config.model).expanduser() if config.model else requantised(packaged(), quantise)
     settings = LlamaSettings(
         profile=config.profile,
@@ -70,6 +69,27 @@ def _build_llamacpp(config: EngineConfig, stop: SharedStopFlag) -> Backend:
         sequences=config.sequences,
         threads=config.threads,
         chunk=config.chunk,
+    )
+    return load(path, settings, stop)
+
+
+def _build_openvino(config: EngineConfig, stop: SharedStopFlag) -> Backend:
+    try:
+        from modeld.backends.openvino.loading import OpenVinoSettings, load
+    except (ImportError, OSError, RuntimeError) as fault:
+        raise LoadError(f"OpenVINO GenAI cannot be loaded: {fault}; pip install 'modeld[openvino]'") from None
+    from modeld.backends.llamacpp.quantiser import quantise
+
+    path = Path(config.model).expanduser() if config.model else requantised(packaged(), quantise)
+    settings = OpenVinoSettings(
+        profile=config.profile,
+        device=config.device,
+        context=config.context,
+        extra_cells=config.extra_cells,
+        sequences=config.sequences,
+        threads=config.threads,
+        chunk=config.chunk,
+        lookup=config.lookup == "on",
     )
     return load(path, settings, stop)
 

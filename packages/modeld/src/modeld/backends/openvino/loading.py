@@ -21,6 +21,7 @@ from modeld.backends.openvino.backend import OpenVinoBackend, Sizes
 from modeld.backends.openvino.pipeline import BLOCK, Pipeline, complaint
 from modeld.backends.openvino.silent_tokenizer import silent_tokenizer
 from modeld.backends.openvino.vocabulary import OpenVinoVocabulary
+from modeld.models import openvino_folder
 from modelwire.messages import DecodeConfig, ModelDescription
 
 Profile = Literal["exact", "fast"]
@@ -59,7 +60,7 @@ class Source:
 
 def load(path: Path, settings: OpenVinoSettings, stop: StopFlag) -> OpenVinoBackend:
     """Raises `LoadError`. The backend reads `stop` until it is closed."""
-    model_folder.check(path)
+    openvino_folder.check(path)
     _check_device(settings)
     source = _from_folder(path) if path.is_dir() else _from_gguf(path)
     try:
@@ -182,10 +183,10 @@ def _from_gguf(path: Path) -> Source:
     digest = model_folder.digest(path)
     text = FileText(path, digest)
     try:
-        if text.description.architecture not in model_folder.ARCHITECTURES:
+        if text.description.architecture not in openvino_folder.ARCHITECTURES:
             raise LoadError(
                 f"{path} is a {text.description.architecture} model; of GGUF files OpenVINO reads "
-                f"{', '.join(model_folder.ARCHITECTURES)}: export it with optimum-intel and give the folder, or use "
+                f"{', '.join(openvino_folder.ARCHITECTURES)}: export it with optimum-intel and give the folder, or use "
                 "--backend llamacpp"
             )
         folder = model_folder.converted(path, digest)

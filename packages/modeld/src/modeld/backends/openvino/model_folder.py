@@ -16,12 +16,9 @@ from attrs import frozen
 
 from modeld.backends.base import LoadError
 from modeld.backends.openvino.pipeline import complaint
-from modeld.models import cache, gguf
+from modeld.models import cache
 from modeld.models.fingerprint import fingerprint
-
-MODEL, TOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml"
-ARCHITECTURES = ("llama", "qwen2", "qwen3")
-"""Of GGUF files, so far as the library reads them."""
+from modeld.models.openvino_folder import MODEL
 
 
 @frozen(kw_only=True)
@@ -32,20 +29,6 @@ class Shape:
     parameters: int
     weights: str
     vocabulary: int
-
-
-def check(path: Path) -> None:
-    """Raises `LoadError` with one line for what cannot be a model."""
-    if not path.is_dir():
-        gguf.check_all(path)
-        if len(gguf.parts(path)) > 1:
-            raise LoadError(
-                f"{path} is one of several files; OpenVINO reads a single one: merge them (llama-gguf-split)"
-            )
-        return
-    for name in (MODEL, TOKENIZER):
-        if not (path / name).is_file():
-            raise LoadError(f"{path} has no {name}; give a folder that optimum-intel exported, or a GGUF file")
 
 
 def digest(path: Path) -> str:

@@ -1,0 +1,77 @@
+"""Owns what the doctor finds of OpenVINO: whether it is there, what it sees, whether it can run the chosen model."""
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from attrs import evolve
+
+from modeld.backends.base import LoadError
+from modeld.config import Settings
+from modeld.findings import Finding, installed
+from modeld.models import openvino_folder
+from modeld.models.packaged import packaged
+
+INSTALL = "pip install 'modeld[openvino]'"
+
+
+def openvino_findings(settings: Settings) -> Iterator[Finding]:
+    needed = settings.backend == "openvino"
+    there = installed("OpenVINO", "openvino_genai", "openvino-genai", needed=needed)
+    yield evolve(there, advice=INSTALL if there.says == "not installed" else "")
+    if not find_spec("openvino_genai"):
+        return
+    try:
+        seen = _devices()
+    except (ImportError, OSError, RuntimeError) as fault:
+        yield Finding(about="OpenVINO", state=_state(needed), says=f"it cannot be loaded: {fault}", advice=INSTALL)
+        return
+    yield _device(seen, settings, needed)
+    if settings.backend != "fake":
+        yield _model(settings, needed)
+
+
+def _devices() -> Mapping[str, str]:
+    """The devices that it sees here, and their names."""
+    from openvino import Core  # it loads the native library
+
+    core = Core()
+    return {device: str(core.get_property(device, "FULL_DEVICE_NAME")) for device in core.available_devices}
+
+
+def _device(seen: Mapping[str, str], settings: Settings, needed: bool) -> Finding:
+    says = "it sees " + ", ".join(f"{device} ({name})" for device, name in seen.items())
+    if settings.device in (*seen, "AUTO"):
+        return Finding(about="OpenVINO", says=says)
+    advice = f"install the driver of the {settings.device}, or choose --device CPU"
+    return Finding(about="OpenVINO", state=_state(needed), says=f"{says}, no {settings.device}", advice=advice)
+
+
+def _model(settings: Settings, needed: bool) -> Finding:
+    try:
+        path = Path(settings.model_path() or packaged())
+        openvino_folder.check(path)
+        kind = "llama" if path.is_dir() else _architecture(path)
+    except LoadError as fault:
+        return Finding(about="OpenVINO", state=_state(needed), says=str(fault))
+    if kind not in openvino_folder.ARCHITECTURES:
+        says = f"it reads no GGUF file of a {kind} model, only of {', '.join(openvino_folder.ARCHITECTURES)}"
+        advice = "export the model with optimum-intel and give the folder, or choose --backend llamacpp"
+        return Finding(about="OpenVINO", state=_state(needed), says=says, advice=advice)
+    exact = "exact or fast" if settings.device == "CPU" else "fast only"
+    return Finding(about="OpenVINO", says=f"it can run {path.name}, profile {exact}; stops after a step, no logits")
+
+
+def _architecture(path: Path) -> str:
+    from modeld.backends.llamacpp.file_text import FileText
+
+    text = FileText(path, "")
+    try:
+        return text.description.architecture
+    finally:
+        text.close()
+
+
+def _state(needed: bool) -> Literal["failure", "ok"]:
+    return "failure" if needed else "ok"
