@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # A file's tests share a loaded model or a daemon, so a file stays in one process; models take memory, so four are enough.
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+# make bench-ttft BACKEND=openvino
+OF_BACKEND = $(if $(BACKEND),--backend $(BACKEND))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-bench demo test test-long check fmt bench bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-profiles bench-decode soak serve clean
@@ -39,10 +41,10 @@ fmt: setup ## format, and repair what the linter can
 bench: bench-ttft bench-preempt bench-switch bench-wire bench-terminal bench-profiles bench-decode ## everything that is measured, into build/bench/
 
 bench-ttft: setup-bench ## first-token times beside a llama-server, as JSON and as a plot (about 20 minutes)
-	@$(BIN)/python -m bench.ttft
+	@$(BIN)/python -m bench.ttft $(OF_BACKEND)
 
 bench-preempt: setup-bench ## how long a request waits for a guess, as JSON and as a plot (at most 20 minutes)
-	@$(BIN)/python -m bench.preempt
+	@$(BIN)/python -m bench.preempt $(OF_BACKEND)
 
 bench-switch: setup-bench ## two clients that ask in turns, beside a llama-server (about 3 minutes)
 	@$(BIN)/python -m bench.switch

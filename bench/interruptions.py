@@ -207,6 +207,7 @@ class Trials:
             "delay_ms": spread(delays),
             "delay_from_send_ms": spread([seen.from_send_ms for seen in self.seen if seen.from_send_ms is not None]),
             "never_begun": len(self.seen) - len(delays),
+            "guess_chunk_ms": spread([s.guess.timings.chunk for s in self.seen if s.guess.timings.chunk]),
             "chunk_ms": round(statistics.median(self.chunks_ms), 2) if self.chunks_ms else 0.0,
             "kept_ratio": round(sum(min(pair) for pair in kept) / finished, 4) if finished else 0.0,
             "kept_samples": len(kept),

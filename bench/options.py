@@ -5,11 +5,25 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.daemons import BIN, BUILD, Daemon, daemon, model_is_ready, wait_until
 from modeld.backends.llamacpp.quantiser import quantise
 from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
+
+BACKENDS = ("llamacpp", "openvino")
+
+
+class _Backend(argparse.Action):
+    """Names the result after a backend that is not the usual one, unless it has a name of its own."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        namespace.backend = values
+        if values != BACKENDS[0] and namespace.out == parser.get_default("out"):
+            namespace.out = namespace.out.with_stem(f"{namespace.out.stem}-{values}")
 
 
 def parser(module: str, description: str | None, example: str) -> argparse.ArgumentParser:
@@ -27,6 +41,10 @@ def parser(module: str, description: str | None, example: str) -> argparse.Argum
 
 def add_model(made: argparse.ArgumentParser) -> None:
     """The options of those that run a model."""
+    made.add_argument(
+        "--backend", action=_Backend, choices=BACKENDS, default=BACKENDS[0], help="what runs modeld's model"
+    )
+    made.add_argument("--lookup", choices=("on", "off"), default="off", help="whether OpenVINO copies ahead")
     made.add_argument("--model", type=Path, help="a GGUF file; without it the packaged model as Q4_0")
     made.add_argument("--threads", type=int, default=os.cpu_count() or 2, help="of both servers")
     made.add_argument("--context", type=int, default=8192, help="of both servers, in tokens")
@@ -50,6 +68,7 @@ def modeld(
 ) -> Iterator[Daemon]:
     """Serves `model` until the block ends. Only within `private_runtime`."""
     settings = ["--threads", str(options.threads), "--context", str(options.context), "--profile", profile]
+    settings += ["--backend", options.backend, "--lookup", options.lookup]
     command = [str(BIN / "modeld"), "serve", "--model", str(model.absolute()), *settings]
     with daemon(name, command, logs_of(options)) as server:
         wait_until(model_is_ready, server, "loading the model")

@@ -16,11 +16,13 @@ Result = dict[str, object]
 
 def header(module: str, description: Description, file: str, packages: Sequence[str] = ()) -> Result:
     """What a result begins with. `load_average` tells how crowded the machine was before the measurement."""
-    names = ("modeld", "modelwire", *packages)
+    library = ("openvino-genai",) if description.backend == "openvino" else ()
+    names = ("modeld", "modelwire", *packages, *library)
     return {
         "machine": machine(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in names}},
         "model": {"file": file, "quantisation": description.model.quantisation},
+        "backend": description.backend,
         "profile": description.profile,
         "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
     }

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from modeld.backends.base import Ids, Scored
 from modeld.backends.fake import FakeBackend
 from modeld.slot import SlotSettings
 from modelwire.messages import DecodeConfig
@@ -64,6 +65,25 @@ def test_s7_it_takes_no_place_from_anybody(bench: MakeBench) -> None:
     assert here.tapes() == [("guess", "ann/one", 4)]
 
 
-def test_what_gives_no_logits_stays_untested(bench: MakeBench) -> None:
-    probed = bench(settings=SAMPLE, fork="content").slot.probe()
-    assert (probed.finished, probed.exactness.verdict) == (True, "untested")
+def test_what_gives_no_logits_is_held_against_answers_to_what_was_never_seen(bench: MakeBench) -> None:
+    """S4, D1"""
+    here = bench(settings=SAMPLE, fork="content")
+    probed = here.slot.probe()
+    assert (probed.finished, probed.exactness.verdict) == (True, "exact")
+    assert here.tapes() == []
+
+
+def test_an_answer_that_differs_from_one_to_what_was_never_seen_is_found(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(settings=SAMPLE, fork="content")
+    honest = FakeBackend._answer
+
+    def other_tokens(self: FakeBackend, tape: Ids, tokens: int) -> Scored:
+        answer = honest(self, tape, tokens)
+        return Scored(tokens=(*answer.tokens[:5], answer.tokens[5] + 1, *answer.tokens[6:]), scores=answer.scores)
+
+    monkeypatch.setattr(FakeBackend, "_answer", other_tokens)
+    exactness = here.slot.probe().exactness
+    assert exactness.verdict == "approximate"
+    assert exactness.differing_tokens == pytest.approx(1 / 6)

@@ -185,6 +185,14 @@ class LogitsBackend(Backend, Protocol):
         """Logits of one of the `rows` of the last `extend`, 0 the first. A view that the next `extend` overwrites."""
 
 
+@frozen(kw_only=True)
+class Scored:
+    """An answer: tokens, and the logarithm of each one's probability."""
+
+    tokens: tuple[int, ...]
+    scores: tuple[float, ...]
+
+
 @runtime_checkable
 class NativeBackend(Backend, Protocol):
     """A backend that generates by itself, and recognises beginnings in blocks of `block` positions."""
@@ -202,6 +210,12 @@ class NativeBackend(Backend, Protocol):
 
     def refusal(self, config: DecodeConfig, history: int) -> str | None:
         """What it cannot do of a request with `history` tokens before the answer, and what to do; None: nothing."""
+
+    def reference(self, tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+        """Greedy answers of `tokens` tokens, as if nothing had been seen before and with nothing copied ahead.
+
+        End tokens end nothing here. None if the stop flag ended it. Raises `BackendError`.
+        """
 
     def generate(self, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[Sequence[int]]:
         """Generate after `tape`; every item is what one step gave.

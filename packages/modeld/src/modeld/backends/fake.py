@@ -21,6 +21,7 @@ from modeld.backends.base import (
     LoadError,
     Logits,
     OutOfCells,
+    Scored,
     StopFlag,
     Vocabulary,
 )
@@ -55,8 +56,7 @@ class FakeBackend:
         self._rows: list[Logits] = []
         self._extends = 0
         self._planned: Fault | None = None
-        self._computed = 0
-        self.passes = 0
+        self._computed = self.passes = 0
         self.scores: list[float] = []
         self._wait(script.load_ms)
 
@@ -198,6 +198,17 @@ class FakeBackend:
 
     def logits(self, row: int) -> Logits:
         return self._rows[row]
+
+    def reference(self, tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+        return None if self._stop.is_set() else [self._answer(tape, tokens) for tape in tapes]
+
+    def _answer(self, tape: Ids, tokens: int) -> Scored:
+        scores = list[float]()
+        for _ in range(tokens):
+            row = self._score(np.stack([np.arange(len(tape), dtype=np.int32), tape], axis=1))
+            tape = np.append(tape, np.int32(np.argmax(row)))
+            scores.append(float(row.max()))
+        return Scored(tokens=tuple(tape[-tokens:].tolist()), scores=tuple(scores))
 
     def refusal(self, config: DecodeConfig, history: int) -> str | None:
         return None

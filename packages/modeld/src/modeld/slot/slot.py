@@ -30,6 +30,7 @@ from modeld.slot.draft.base import Drafter, Drafters, NoDrafts
 from modeld.slot.exactness import SEQUENCES, ExactnessTest
 from modeld.slot.generate import Answer, Decoder
 from modeld.slot.native import generate_natively
+from modeld.slot.native_exactness import NativeExactnessTest
 from modeld.slot.parking import Parking
 from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work, block_of
 from modeld.slot.prompt import Encoder, check_size
@@ -73,7 +74,7 @@ class Slot:
         )
         self._shelf = Shelf(backend, parking=parking, spare_cells=settings.spare_cells)
         self._sample = settings.sample
-        self._exactness: ExactnessTest | None = None
+        self._exactness: ExactnessTest | NativeExactnessTest | None = None
         self._prefill = Prefill(backend, self._shelf, self._pace, stop, clock)
 
     def __repr__(self) -> str:
@@ -115,9 +116,14 @@ class Slot:
         finished = bool(spare) and test.run(spare, lambda: emit(Probing(progress=test.progress)))
         return Probed(finished=finished, stopped=bool(spare) and not finished, exactness=test.exactness)
 
-    def _new_test(self) -> ExactnessTest | None:
+    def _new_test(self) -> ExactnessTest | NativeExactnessTest | None:
         text = np.array(self._backend.vocabulary.tokenise(self._sample), np.int32)
-        return ExactnessTest(self._scoring, text) if self._scoring is not None and len(text) > 100 else None
+        if len(text) <= 100:
+            return None
+        if self._scoring is not None:
+            return ExactnessTest(self._scoring, text)
+        assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
+        return NativeExactnessTest(self._backend, text)
 
     def run(self, request: Run, emit: Emit) -> None:
         """Emits `Begun`, what happens, and exactly one `Ended` or `Failed`. Any exception is a bug: end the engine."""

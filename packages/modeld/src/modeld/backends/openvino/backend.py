@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from attrs import evolve, frozen
 
-from modeld.backends.base import Capabilities, Extended, Ids, OutOfCells, StopFlag, Vocabulary
+from modeld.backends.base import Capabilities, Extended, Ids, OutOfCells, Scored, StopFlag, Vocabulary
 from modeld.backends.openvino import decoding
 from modeld.backends.openvino.pipeline import BLOCK, Given, NoRoom, Pipeline, Request
 from modeld.backends.openvino.residency import Residency
@@ -48,10 +48,12 @@ class OpenVinoBackend:
         device: str,
         build: str,
         stop: StopFlag,
+        reference: Callable[[Sequence[Ids], int], Sequence[Scored] | None],
         free: Callable[[], None],
     ) -> None:
         self._pipeline: Pipeline | None = pipeline
         self._free = free
+        self._reference = reference
         self._stop = stop
         self._residency = Residency(slack=sizes.slack // BLOCK)
         self.build = build
@@ -136,6 +138,9 @@ class OpenVinoBackend:
             self._pipeline.drain()
             self._pipeline = None
             self._free()
+
+    def reference(self, tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+        return self._reference(tapes, tokens)
 
     # --- generating ---------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ the same results; only on a CPU. Profile `fast`: the library's defaults.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import openvino_genai as genai
 import psutil
 from attrs import frozen
 
-from modeld.backends.base import BackendError, LoadError, StopFlag, Vocabulary
+from modeld.backends.base import BackendError, Ids, LoadError, Scored, StopFlag, Vocabulary
 from modeld.backends.openvino import model_folder
 from modeld.backends.openvino.backend import OpenVinoBackend, Sizes
 from modeld.backends.openvino.pipeline import BLOCK, Pipeline, complaint
@@ -84,10 +84,29 @@ def _loaded(source: Source, settings: OpenVinoSettings, stop: StopFlag) -> OpenV
         device=settings.device,
         build=build(settings),
         stop=stop,
+        reference=_reference_of(source, settings, stop),
         free=source.free,
     )
     _warm_up(source.folder, backend)
     return backend
+
+
+def _reference_of(
+    source: Source, settings: OpenVinoSettings, stop: StopFlag
+) -> Callable[[Sequence[Ids], int], Sequence[Scored] | None]:
+    from modeld.backends.openvino import reference  # its process uses what is here
+
+    def answers(tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+        question = reference.Question(
+            folder=str(source.folder),
+            fingerprint=source.fingerprint,
+            settings=settings,
+            tapes=tuple(tuple(tape.tolist()) for tape in tapes),
+            tokens=tokens,
+        )
+        return reference.ask(question, stop)
+
+    return answers
 
 
 def open_pipeline(
