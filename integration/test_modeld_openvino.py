@@ -133,7 +133,7 @@ async def test_s13_a_killed_engine_is_started_again_and_the_session_goes_on(clie
     """S8, S13"""
     prompt = code(5, 300)
     before, _ = await asked(client, "s", prompt)
-    stream = client.turn(session="s", prefix=code(6), decode=DecodeConfig(max_tokens=200))
+    stream = client.turn(session="s", prefix=code(6), decode=DecodeConfig(max_tokens=20))
     await after_a_step(stream)
     os.kill((await client.status()).engine_pid, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE_S):

@@ -23,7 +23,7 @@ _COUNTED = (
         "hits",
         "partials",
     ),
-    *("tokens_prefilled", "tokens_reused", "tokens_generated", "engine_restarts", "cells_total"),
+    *("tokens_prefilled", "tokens_reused", "tokens_generated", "engine_restarts", "cells_total", "guess_chunk_ms"),
     *("tokens_drafted", "tokens_accepted", "draft_saved_s", "draft_lost_s"),
 )
 
@@ -58,6 +58,7 @@ class Figures:
     wasted_s: float = 0.0
     engine_restarts: int = 0
     cells_total: int = 0
+    guess_chunk_ms: float = 0.0
     tokens_drafted: int = 0
     tokens_accepted: int = 0
     draft_saved_s: float = 0.0
@@ -88,6 +89,8 @@ class Figures:
             self.shelf = flight.end.shelf
             if flight.end.drafts is not None:
                 self.drafted(flight.end.drafts)
+            if flight.is_guess:
+                self.guess_chunk_ms = flight.end.timings.chunk
         usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
         if flight.is_guess and flight.started is not None:
             reason = last.reason if isinstance(last, Done) else None
