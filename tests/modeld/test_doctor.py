@@ -55,8 +55,7 @@ def test_the_memory_plan_is_held_against_what_is_free(free: int, state: str) -> 
 async def test_a_missing_openvino_is_a_fault_only_where_it_is_wanted(
     backend: str, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (findings, openvino_findings):
-        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(findings, "find_spec", lambda name: None)
     found = await finding("OpenVINO", backend=backend)
     assert (found.state, found.says, found.advice) == (state, "not installed", "pip install 'modeld[openvino]'")
 

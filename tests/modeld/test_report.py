@@ -2,6 +2,7 @@
 
 import pytest
 
+from modeld.findings import Finding
 from modeld.report import description_table, status_table
 from modeld.testing import MODEL
 from modelwire.messages import Description, Exactness, Limits, Status
@@ -60,3 +61,22 @@ def test_a_description_says_what_the_model_can_do() -> None:
     assert found["model"] == "twin (none, Q4_0)"
     assert (found["templates"], found["fork"], found["rollback"], found["logits"]) == ("chat", "cells", "yes", "no")
     assert (found["context"], found["exactness"]) == ("4,096 tokens (trained for 4,096)", "untested")
+
+
+def test_a_description_says_which_backends_are_installed_and_how_to_install_the_others() -> None:
+    description = Description(
+        backend="twin",
+        profile="exact",
+        model=MODEL,
+        capabilities={},
+        exactness=Exactness(),
+        limits=Limits(message_bytes=1000, context=4096, sessions=64, queue=8, silence_ms=6000),
+    )
+    installed = (
+        Finding(about="llama.cpp", says="llama-cpp-python 1.2"),
+        Finding(about="OpenVINO", says="not installed", advice="pip install it"),
+    )
+    assert [line.split(maxsplit=1) for line in description_table(description, installed).splitlines()[-2:]] == [
+        ["llama.cpp", "llama-cpp-python 1.2"],
+        ["OpenVINO", "not installed: pip install it"],
+    ]

@@ -13,6 +13,7 @@ from attrs import asdict
 
 from modeld import config, keyring
 from modeld.config import ConfigError
+from modeld.findings import backends
 from modeld.report import description_table, difference_lines, findings_table, settings_table, status_table
 from modelwire import logs
 from modelwire.client import Client
@@ -77,7 +78,7 @@ async def _status(wanted: argparse.Namespace) -> int:
 async def _describe(wanted: argparse.Namespace) -> int:
     async with _client(wanted) as client:
         description = await _when_loaded(client)
-    _print(asdict(description) if wanted.json else description_table(description))
+    _print(asdict(description) if wanted.json else description_table(description, backends()))
     return 0
 
 

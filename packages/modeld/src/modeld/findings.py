@@ -4,7 +4,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+OPENVINO = "pip install 'modeld[openvino]'"
 
 
 @frozen(kw_only=True)
@@ -15,6 +17,15 @@ class Finding:
     state: Literal["ok", "warning", "failure"] = "ok"
     says: str
     advice: str = ""
+
+
+def backends() -> tuple[Finding, Finding]:
+    """Which libraries that run models are installed here, and how to install those that are not."""
+    openvino = installed("OpenVINO", "openvino_genai", "openvino-genai", needed=False)
+    return (
+        installed("llama.cpp", "llama_cpp", "llama-cpp-python", needed=False),
+        evolve(openvino, advice=OPENVINO) if openvino.says == "not installed" else openvino,
+    )
 
 
 def installed(about: str, module: str, distribution: str, *, needed: bool) -> Finding:

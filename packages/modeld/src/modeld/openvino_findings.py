@@ -1,7 +1,6 @@
 """Owns what the doctor finds of OpenVINO: whether it is there, what it sees, whether it can run the chosen model."""
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -9,23 +8,21 @@ from attrs import evolve
 
 from modeld.backends.base import LoadError
 from modeld.config import Settings
-from modeld.findings import Finding, installed
+from modeld.findings import OPENVINO, Finding, backends
 from modeld.models import openvino_folder
 from modeld.models.packaged import packaged
-
-INSTALL = "pip install 'modeld[openvino]'"
 
 
 def openvino_findings(settings: Settings) -> Iterator[Finding]:
     needed = settings.backend == "openvino"
-    there = installed("OpenVINO", "openvino_genai", "openvino-genai", needed=needed)
-    yield evolve(there, advice=INSTALL if there.says == "not installed" else "")
-    if not find_spec("openvino_genai"):
+    _, there = backends()
+    yield evolve(there, state=_state(needed)) if there.advice else there
+    if there.advice:
         return
     try:
         seen = _devices()
     except (ImportError, OSError, RuntimeError) as fault:
-        yield Finding(about="OpenVINO", state=_state(needed), says=f"it cannot be loaded: {fault}", advice=INSTALL)
+        yield Finding(about="OpenVINO", state=_state(needed), says=f"it cannot be loaded: {fault}", advice=OPENVINO)
         return
     yield _device(seen, settings, needed)
     if settings.backend != "fake":

@@ -25,7 +25,8 @@ def status_table(status: Status) -> str:
     return _table(rows)
 
 
-def description_table(description: Description) -> str:
+def description_table(description: Description, installed: Sequence[Finding] = ()) -> str:
+    """`installed`: the backends that are, or are not, on the machine that prints it."""
     model, exactness, limits = description.model, description.exactness, description.limits
     return _table(
         [
@@ -42,6 +43,7 @@ def description_table(description: Description) -> str:
             ("snapshots", f"{limits.snapshots} per client"),
             ("queue", f"{limits.queue} operations"),
             ("message", f"{limits.message_bytes:,} bytes at most"),
+            *((found.about, f"{found.says}{': ' if found.advice else ''}{found.advice}") for found in installed),
         ]
     )
 

@@ -233,6 +233,17 @@ def test_s7_a_kept_tape_loses_nothing_to_tapes_that_come_and_go(make: Make) -> N
     assert pipeline.recognised(np.append(kept, np.int32(0))) == 192
 
 
+def test_s2_a_stop_ends_the_keeping_of_others_too(make: Make) -> None:
+    backend, pipeline = make()
+    for sequence in (0, 1):
+        fill(backend, sequence, tape(120, salt=sequence))
+    while backend._residency.oldest(2, CHUNK) is None:
+        fill(backend, 2, tape(60, salt=backend.passes))
+    pipeline.stop_at = pipeline.steps + 1
+    assert backend.extend(2, tape(CHUNK, salt=99), 0, 0).stopped
+    assert pipeline.steps == pipeline.stop_at
+
+
 def test_tidying_takes_one_step_at_most(make: Make) -> None:
     """A request may be waiting already."""
     backend, _ = make()

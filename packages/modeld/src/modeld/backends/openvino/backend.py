@@ -82,9 +82,9 @@ class OpenVinoBackend:
         count = len(tape) - start
         if not 0 < count <= self.chunk or rows:
             raise ValueError(f"{count} tokens with {rows} rows; a chunk has 1 to {self.chunk} tokens and no rows")
+        self._keep_others(sequence, count)
         if self._stop.is_set():
             return Extended(length=start, stopped=True, computed=0)
-        self._keep_others(sequence, count)
         before = self._open.steps
         given = self._filled(tape)
         computed = self._computed(len(tape), start, self._open.steps - before)
@@ -193,7 +193,7 @@ class OpenVinoBackend:
 
     def _keep_others(self, sequence: int, ahead: int) -> None:
         """Before something is written: nothing that another sequence holds may go for it."""
-        while self._keep_one(sequence, ahead):
+        while not self._stop.is_set() and self._keep_one(sequence, ahead):
             pass
 
     def _keep_one(self, spare: int | None, ahead: int) -> bool:

@@ -34,9 +34,9 @@ def generation(config: DecodeConfig, end_ids: Set[int], history: int, *, lookup:
     said.apply_chat_template = False
     said.max_new_tokens = config.max_tokens
     said.logprobs = 1
-    said.set_eos_token_id(min(end_ids, default=0))
-    said.stop_token_ids = set(end_ids)
+    said.set_eos_token_id(min(end_ids, default=0))  # one is wanted, also where none ends an answer
     said.ignore_eos = not end_ids
+    said.stop_token_ids = {*end_ids, said.eos_token_id}
     said.do_sample = not config.greedy
     if not config.greedy:
         _sampling(said, config)
