@@ -116,14 +116,14 @@ def test_s6_copying_ahead_never_makes_the_prefix_cache_give_something_wrong(
     time. The tokens are the same, and the probability of each is as close as sums in another order are."""
     backend, flag = copying
     prompts = _prompts(backend)
-    expected = [reference.answer(prompt, 24) for prompt in prompts]
-    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(prompts)), 3))
+    expected = [reference.answer(prompt, 16) for prompt in prompts]
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(prompts)), 2))
     accepted = 0
     for turn, number in enumerate(order):
         prompt, sequence = prompts[number], turn % backend.sequences
         backend.drop(sequence)
         _fill(backend, sequence, prompt)
-        config = DecodeConfig(max_tokens=24, speculative_ngram=(None, 0, 2)[turn % 3])
+        config = DecodeConfig(max_tokens=16, speculative_ngram=(None, 0, 2)[turn % 3])
         steps = backend.generate(sequence, prompt, config)
         if turn % 4 == 3:  # stopped in the middle of a draft
             next(steps)
@@ -137,7 +137,7 @@ def test_s6_copying_ahead_never_makes_the_prefix_cache_give_something_wrong(
         tokens = tuple(token for step in said for token in step)
         assert tokens == expected[number].tokens[: len(tokens)], f"turn {turn}, prompt {number}"
         assert tuple(backend.scores) == pytest.approx(expected[number].scores[: len(tokens)], abs=CLOSE)
-    assert accepted > 20, "hardly anything was copied, so hardly anything was tested"
+    assert accepted > 10, "hardly anything was copied, so hardly anything was tested"
 
 
 def _fill(backend: OpenVinoBackend, sequence: int, tape: Ids) -> None:
@@ -182,7 +182,8 @@ def test_a_folder_serves_the_same_answers_as_the_file_it_was_made_of(folder: Pat
     try:
         assert of_folder.model.parameters == pytest.approx(of_file.model.parameters, rel=0.1)
         assert (of_folder.model.architecture, of_folder.model.context_trained) == ("llama", 8192)
-        for name in ("special", "end_ids", "chat_template"):
+        assert of_folder.vocabulary.end_ids <= of_file.vocabulary.end_ids  # a file names more that end something
+        for name in ("special", "chat_template"):
             assert getattr(of_folder.vocabulary, name) == getattr(of_file.vocabulary, name)
         for text in ("def f(x):\n    return x\r\n", "naïve — 你好 😀", "<|im_start|>user\n", "x = 12345"):
             ids = of_folder.vocabulary.tokenise(text)

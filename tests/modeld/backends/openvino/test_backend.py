@@ -120,7 +120,7 @@ def make() -> Make:
             device="CPU",
             build="",
             stop=stop,
-            reference=lambda tapes, tokens: None,
+            reference=lambda tapes, tokens, advanced: None,
             free=lambda: None,
         )
         return backend, pipeline

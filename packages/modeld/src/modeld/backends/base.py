@@ -5,7 +5,7 @@ The other takes whole prompts, finds their beginnings in a prefix cache of its o
 Both are told the whole tape on every call: the first needs only what is new of it, the second recognises it only whole.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -211,10 +211,11 @@ class NativeBackend(Backend, Protocol):
     def refusal(self, config: DecodeConfig, history: int) -> str | None:
         """What it cannot do of a request with `history` tokens before the answer, and what to do; None: nothing."""
 
-    def reference(self, tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+    def reference(self, tapes: Sequence[Ids], tokens: int, advanced: Callable[[], None]) -> Sequence[Scored] | None:
         """Greedy answers of `tokens` tokens, as if nothing had been seen before and with nothing copied ahead.
 
-        End tokens end nothing here. None if the stop flag ended it. Raises `BackendError`.
+        End tokens end nothing here. `advanced` is called now and then, as a sign of life. None if the stop flag ended
+        it. Raises `BackendError`.
         """
 
     def generate(self, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[Sequence[int]]:

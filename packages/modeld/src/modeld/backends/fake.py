@@ -199,7 +199,7 @@ class FakeBackend:
     def logits(self, row: int) -> Logits:
         return self._rows[row]
 
-    def reference(self, tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+    def reference(self, tapes: Sequence[Ids], tokens: int, advanced: Callable[[], None]) -> Sequence[Scored] | None:
         return None if self._stop.is_set() else [self._answer(tape, tokens) for tape in tapes]
 
     def _answer(self, tape: Ids, tokens: int) -> Scored:

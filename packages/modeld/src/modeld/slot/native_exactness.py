@@ -28,6 +28,8 @@ class NativeExactnessTest:
         self._forked = np.concatenate([text[: self._depth // 2], other])
         self._expected: Sequence[Scored] = ()
         self._parts: list[Part] = [self._reference, self._chunks, self._adopted]
+        self._total = len(self._parts)
+        self._advanced: Callable[[], None] = lambda: None
         self._largest, self._compared, self._differing = 0.0, 0, 0
 
     @property
@@ -40,17 +42,27 @@ class NativeExactnessTest:
         return not self._parts
 
     @property
+    def progress(self) -> float:
+        """The fraction of the parts that is done."""
+        return (self._total - len(self._parts)) / self._total
+
+    @property
     def exactness(self) -> Exactness:
         if not self.finished:
-            return Exactness()
+            return Exactness(progress=self.progress)
         return Exactness(
             verdict="exact" if self._largest == 0 and not self._differing else "approximate",
             largest_difference=self._largest,
             differing_tokens=self._differing / max(1, self._compared),
+            progress=1.0,
         )
 
-    def run(self, sequences: Sequence[int]) -> bool:
-        """Does parts on empty sequences until all are done (True) or the stop flag is set; leaves them empty."""
+    def run(self, sequences: Sequence[int], advanced: Callable[[], None] = lambda: None) -> bool:
+        """Does parts on empty sequences until all are done (True) or the stop flag is set; leaves them empty.
+
+        `advanced` is called after every call of the model.
+        """
+        self._advanced = advanced
         self._one, self._two = sequences[:SEQUENCES]
         while self._parts:
             try:
@@ -66,7 +78,7 @@ class NativeExactnessTest:
     # --- the parts ----------------------------------------------------------------------------------------
 
     def _reference(self) -> None:
-        answers = self._backend.reference((self._asked, self._forked), TOKENS)
+        answers = self._backend.reference((self._asked, self._forked), TOKENS, self._advanced)
         if answers is None:
             raise Stopped
         self._expected = answers
@@ -94,11 +106,15 @@ class NativeExactnessTest:
         for at in range(start, len(tape), size):
             if self._backend.extend(sequence, tape[: at + size], at, 0).stopped:
                 raise Stopped
+            self._advanced()
 
     def _answer(self, sequence: int, tape: Ids, copied: int | None) -> Scored:
         self._backend.trim(sequence, len(tape))
         config = DecodeConfig(max_tokens=TOKENS, speculative_ngram=copied)
-        tokens = [token for step in self._backend.generate(sequence, tape, config) for token in step]
+        tokens = list[int]()
+        for step in self._backend.generate(sequence, tape, config):
+            tokens += step
+            self._advanced()
         if len(tokens) < TOKENS and (not tokens or tokens[-1] not in self._backend.vocabulary.end_ids):
             raise Stopped
         return Scored(tokens=tuple(tokens), scores=tuple(self._backend.scores))

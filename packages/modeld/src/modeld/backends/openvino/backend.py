@@ -48,7 +48,7 @@ class OpenVinoBackend:
         device: str,
         build: str,
         stop: StopFlag,
-        reference: Callable[[Sequence[Ids], int], Sequence[Scored] | None],
+        reference: Callable[[Sequence[Ids], int, Callable[[], None]], Sequence[Scored] | None],
         free: Callable[[], None],
     ) -> None:
         self._pipeline: Pipeline | None = pipeline
@@ -139,8 +139,8 @@ class OpenVinoBackend:
             self._pipeline = None
             self._free()
 
-    def reference(self, tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
-        return self._reference(tapes, tokens)
+    def reference(self, tapes: Sequence[Ids], tokens: int, advanced: Callable[[], None]) -> Sequence[Scored] | None:
+        return self._reference(tapes, tokens, advanced)
 
     # --- generating ---------------------------------------------------------------------------------------
 

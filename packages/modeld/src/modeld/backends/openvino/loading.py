@@ -93,10 +93,10 @@ def _loaded(source: Source, settings: OpenVinoSettings, stop: StopFlag) -> OpenV
 
 def _reference_of(
     source: Source, settings: OpenVinoSettings, stop: StopFlag
-) -> Callable[[Sequence[Ids], int], Sequence[Scored] | None]:
+) -> Callable[[Sequence[Ids], int, Callable[[], None]], Sequence[Scored] | None]:
     from modeld.backends.openvino import reference  # its process uses what is here
 
-    def answers(tapes: Sequence[Ids], tokens: int) -> Sequence[Scored] | None:
+    def answers(tapes: Sequence[Ids], tokens: int, advanced: Callable[[], None]) -> Sequence[Scored] | None:
         question = reference.Question(
             folder=str(source.folder),
             fingerprint=source.fingerprint,
@@ -104,7 +104,7 @@ def _reference_of(
             tapes=tuple(tuple(tape.tolist()) for tape in tapes),
             tokens=tokens,
         )
-        return reference.ask(question, stop)
+        return reference.ask(question, stop, advanced)
 
     return answers
 

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from modeld.backends.openvino.pipeline import BLOCK, Pipeline
 from modelwire.messages import DecodeConfig
 
 _POLL_S = 0.02
+_POLLS = 50
 _SECONDS = 300.0
 
 
@@ -57,12 +58,15 @@ class Reference:
         return Scored(tokens=tuple(said), scores=tuple(scores))
 
 
-def ask(question: Question, stop: StopFlag) -> list[Scored] | None:
-    """From a process of its own; None if the stop flag ended it. Raises `BackendError`."""
+def ask(question: Question, stop: StopFlag, advanced: Callable[[], None]) -> list[Scored] | None:
+    """From a process of its own; None if the stop flag ended it. `advanced` is called meanwhile, once a second.
+
+    Raises `BackendError`.
+    """
     command = [sys.executable, "-P", "-m", "modeld.backends.openvino.reference"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        told = _told(process, json.dumps(asdict(question)), stop)
+        told = _told(process, json.dumps(asdict(question)), stop, advanced)
     finally:
         process.kill()
         process.communicate()
@@ -71,13 +75,17 @@ def ask(question: Question, stop: StopFlag) -> list[Scored] | None:
     return [Scored(tokens=tuple(map(int, one["tokens"])), scores=tuple(one["scores"])) for one in told]
 
 
-def _told(process: "subprocess.Popen[str]", question: str, stop: StopFlag) -> "list[dict[str, list[float]]] | None":
-    until, given = time.monotonic() + _SECONDS, question
+def _told(
+    process: "subprocess.Popen[str]", question: str, stop: StopFlag, advanced: Callable[[], None]
+) -> "list[dict[str, list[float]]] | None":
+    until, given, polls = time.monotonic() + _SECONDS, question, 0
     while not stop.is_set():
         try:
             out, _ = process.communicate(given or None, timeout=_POLL_S)
         except subprocess.TimeoutExpired:
-            given = ""
+            given, polls = "", polls + 1
+            if polls % _POLLS == 0:
+                advanced()
             if time.monotonic() > until:
                 raise BackendError(f"the reference did not answer in {_SECONDS:.0f} s") from None
             continue
