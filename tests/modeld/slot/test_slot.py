@@ -1,11 +1,12 @@
 """The slot serves one operation after the other; what it reuses, stops and reports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from modeld.backends.fake import Fault
+from modeld.backends.base import Ids
+from modeld.backends.fake import FakeBackend, Fault
 from modeld.engine.messages import Advanced, Begun, Encode, Encoded, Ended, Failed, Generated
 from modeld.slot import SlotSettings
 from modelwire.messages import ChatMessage, DecodeConfig, Outcome, Reason, Text
@@ -316,6 +317,24 @@ def test_a_native_backend_is_served_by_the_same_slot(bench: MakeBench) -> None:
     assert real.ended.length == len(real.prompt_ids) + 9
     here.run("and", base=real.prompt_ids + real.ids, decode=TEN)
     assert here.tapes() == [("real", "ann/one", len(real.prompt_ids) + 10 + 3 + 9)]
+
+
+def test_what_a_native_backend_gives_in_one_pass_is_accounted_as_accepted(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: from what its steps gave, and not from what was wanted of them."""
+    one_by_one = FakeBackend.generate
+
+    def in_threes(self: FakeBackend, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[list[int]]:
+        tokens = [token for step in one_by_one(self, sequence, tape, config) for token in step]
+        for at in range(0, len(tokens), 3):
+            self.passes += 1
+            yield tokens[at : at + 3]
+
+    monkeypatch.setattr(FakeBackend, "generate", in_threes)
+    run = bench(fork="content").run("abcd", decode=DecodeConfig(max_tokens=9))
+    assert (run.ended.usage.generated, run.ended.usage.accepted) == (9, 6)
+    assert (run.ended.drafts.passes, run.ended.drafts.tokens) == (2, 6)
 
 
 def test_a_native_backend_ends_at_stop_strings_end_tokens_and_the_flag(bench: MakeBench) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from attrs import evolve
 
 from modeld.backends.base import NativeBackend, StopFlag
+from modeld.engine.messages import DraftFigures
 from modeld.slot.generate import Answer
 from modeld.slot.prefill import Counts, Work
 from modeld.slot.shelf import Shelf
@@ -23,19 +24,25 @@ def generate_natively(
     config: DecodeConfig,
     answer: Answer,
     counts: Counts,
-) -> None:
-    """Generates after `work.history` until the answer has a reason, as `Decoder.run` does."""
+) -> DraftFigures:
+    """Generates after `work.history` until the answer has a reason, as `Decoder.run` does.
+
+    How many tokens it tried ahead the library does not tell, only which of them stand.
+    """
     if stop.is_set():
-        return answer.end(Reason.PREEMPTED)
+        answer.end(Reason.PREEMPTED)
+        return DraftFigures()
     if refusal := backend.refusal(config, len(work.history)):
         raise WireError(ErrorCode.BAD_REQUEST, refusal)
     shelf.cut(work.tape, work.resident)
     fitting = evolve(config, max_tokens=min(config.max_tokens, backend.context - len(work.history) + 1))
-    before = backend.passes
+    before, first, tokens, accepted = backend.passes, None, 0, 0
     steps = backend.generate(work.tape.sequence, work.history, fitting)
     with closing(cast(Generator[list[int], None, None], steps)):
         for step in steps:
             counts.passes = backend.passes - before
+            tokens, accepted = tokens + len(step), accepted + len(step) - 1
+            first = (tokens, counts.passes) if first is None else first
             for token in step:
                 if answer.reason is None and answer.add(token):
                     work.history = np.append(work.history, np.int32(token))
@@ -48,6 +55,13 @@ def generate_natively(
         answer.end(Reason.PREEMPTED if stop.is_set() else Reason.CONTEXT)
         answer.send()
     _record(shelf, work)
+    begun, passes = first or (0, 0)
+    return DraftFigures(
+        accepted=accepted,
+        passes=counts.passes - passes,
+        tokens=tokens - begun,
+        on=backend.capabilities.native_lookup,
+    )
 
 
 def _record(shelf: Shelf, work: Work) -> None:

@@ -11,6 +11,7 @@ from modeld.backends.base import Backend, BackendError, Ids, LogitsBackend, Nati
 from modeld.engine.messages import (
     Advanced,
     Begun,
+    DraftFigures,
     Encode,
     Encoded,
     Ended,
@@ -240,13 +241,14 @@ class Slot:
 
         answer = Answer(config, self._backend.vocabulary, sent)
         drafter.begin(config.speculative_ngram)
-        self._decode(work, config, answer, drafter, counts)
-        account.drafts = drafter.figures
+        account.drafts = self._decode(work, config, answer, drafter, counts)
         account.generated = answer.generated
         assert answer.reason is not None
         return answer.reason
 
-    def _decode(self, work: Work, config: DecodeConfig, answer: Answer, drafter: Drafter, counts: Counts) -> None:
+    def _decode(
+        self, work: Work, config: DecodeConfig, answer: Answer, drafter: Drafter, counts: Counts
+    ) -> DraftFigures:
         if self._scoring is None:
             assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
             return generate_natively(self._backend, self._shelf, self._stop, work, config, answer, counts)
@@ -264,6 +266,7 @@ class Slot:
             counts=counts,
         )
         decoder.run(work, logits)
+        return drafter.figures
 
 
 def _overflow(prompt: int, context: int) -> WireError:
