@@ -59,7 +59,7 @@ bench-profiles: setup-bench ## what the profiles and resident tapes cost, also o
 	@$(BIN)/python -m bench.profiles
 
 bench-decode: setup-bench ## answers with and without drafts, beside two peers, and recorded edits (about 15 minutes)
-	@$(BIN)/python -m bench.decode
+	@$(BIN)/python -m bench.decode $(OF_BACKEND)
 
 soak: setup ## ten minutes of load on both daemons, with kills: what was lost, doubled, leaked
 	@$(BIN)/python -m bench.soak

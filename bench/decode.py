@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from bench import batch_costs, decode_recorded, plot
+from bench import batch_costs, decode_openvino, decode_recorded, plot
 from bench.corpus.tasks import Task, tasks
 from bench.daemons import private_runtime, progress, show
 from bench.decode_pairs import Generator, Played, Players
@@ -146,9 +146,12 @@ def run(options: argparse.Namespace) -> Result:
 COLUMNS = ("speedup", "peer_speedup", "cap", "of_cap", "tokens_per_pass", "identical", "differing_tokens")
 
 
-def markdown(part: Mapping[str, Row]) -> str:
-    lines = [" | ".join(["group", *COLUMNS]), " | ".join(["---", *("---:" for _ in COLUMNS)])]
-    lines += [" | ".join([group, *(f"{one[name]:g}" for name in COLUMNS)]) for group, one in part.items()]
+OPENVINO_COLUMNS = ("speedup", "least_speedup", "tokens_per_pass", "identical", "differing_tokens", "sampled_identical")
+
+
+def markdown(part: Mapping[str, Row], columns: Sequence[str] = COLUMNS) -> str:
+    lines = [" | ".join(["group", *columns]), " | ".join(["---", *("---:" for _ in columns)])]
+    lines += [" | ".join([group, *(f"{one[name]:g}" for name in columns)]) for group, one in part.items()]
     return "\n".join(f"| {line} |" for line in lines)
 
 
@@ -161,6 +164,8 @@ def main() -> int:
     made.add_argument("--profiles", type=_words, default=tuple(KV), help="exact, fast or both, with a comma")
     add_model(made)
     options = made.parse_args()
+    if options.backend == "openvino":
+        return of_openvino(options)
     result = run(options)
     progress("")
     write(result, options.out)
@@ -171,6 +176,22 @@ def main() -> int:
         print(f"{key:18} {decode_recorded.shown(line)}")
     print(f"drafting: {result['drafting']}\nwrote {options.out} and {picture}")
     return 0
+
+
+def of_openvino(options: argparse.Namespace) -> int:
+    plan = Plan.of(options)
+    result = decode_openvino.run(evolved(options, plan), plan.tasks)
+    progress("")
+    write(result, options.out)
+    for profile in options.profiles:
+        part: Mapping[str, Row] = result[profile]  # type: ignore[assignment]
+        print(f"\n{profile}\n\n{markdown(part, OPENVINO_COLUMNS)}")
+    print(f"wrote {options.out}")
+    return 0
+
+
+def evolved(options: argparse.Namespace, plan: Plan) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(options), "tokens": plan.tokens, "reps": plan.reps})
 
 
 def _words(text: str) -> tuple[str, ...]:

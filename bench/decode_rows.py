@@ -110,10 +110,17 @@ def reaches(prompt: Sequence[int], answer: Sequence[int]) -> list[int]:
 
 
 def text_measures(played: Sequence[Played]) -> Row:
-    """Shares, of lines that occur once and of tokens that stand in the prompt: loops are no edits, nor is all new."""
+    return text_measures_of([(one.prompt, one.answer) for one in played])
+
+
+def text_measures_of(answers: Sequence[tuple[Sequence[int], Decoded]]) -> Row:
+    """Shares, of lines that occur once and of tokens that stand in the prompt: loops are no edits, nor is all new.
+
+    `answers`: each with the tokens of its prompt.
+    """
     return {
-        "distinct_lines": round(fmean(distinct_lines(one.answer.text) for one in played), 3),
-        "copied": round(fmean(copied(one.prompt, one.answer.generated.ids) for one in played), 3),
+        "distinct_lines": round(fmean(distinct_lines(answer.text) for _, answer in answers), 3),
+        "copied": round(fmean(copied(prompt, answer.generated.ids) for prompt, answer in answers), 3),
     }
 
 
