@@ -17,6 +17,7 @@ from modeld.backends.llamacpp.quantiser import quantise
 from modeld.backends.openvino import OpenVinoBackend, load, model_folder
 from modeld.backends.openvino.loading import OpenVinoSettings
 from modeld.backends.openvino.reference import Reference
+from modeld.models.openvino_folder import MODEL
 from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
 from modeld.slot.native_exactness import NativeExactnessTest
@@ -194,6 +195,19 @@ def test_a_folder_serves_the_same_answers_as_the_file_it_was_made_of(folder: Pat
         assert said[0] == said[1]
     finally:
         of_folder.close()
+
+
+def test_what_was_made_of_a_model_is_kept_for_its_owner_alone(model: Path, borrowed: Borrowed) -> None:
+    """So a second start converts and compiles nothing."""
+    digest = model_folder.digest(model)
+    made = model_folder.converted(model, digest)
+    before = (made / MODEL).stat().st_mtime_ns
+    assert model_folder.converted(model, digest) == made
+    assert (made / MODEL).stat().st_mtime_ns == before
+    compiled = model_folder.compiled(digest)
+    assert list(compiled.glob("*.blob"))
+    for folder in (made, compiled, made.parent, made.parent.parent):
+        assert folder.stat().st_mode & 0o077 == 0, folder
 
 
 @pytest.mark.parametrize(

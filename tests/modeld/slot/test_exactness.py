@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modeld.backends.base import Ids, Scored
+from modeld.backends.base import BackendError, Ids, Scored
 from modeld.backends.fake import FakeBackend
 from modeld.slot import SlotSettings
 from modelwire.messages import DecodeConfig
@@ -71,6 +71,19 @@ def test_what_gives_no_logits_is_held_against_answers_to_what_was_never_seen(ben
     probed = here.slot.probe()
     assert (probed.finished, probed.exactness.verdict) == (True, "exact")
     assert here.tapes() == []
+
+
+def test_without_answers_to_hold_it_against_the_question_stays_open(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(settings=SAMPLE, fork="content")
+
+    def fails(*arguments: object) -> None:
+        raise BackendError("no memory for a second pipeline")
+
+    monkeypatch.setattr(FakeBackend, "reference", fails)
+    probed = here.slot.probe()
+    assert (probed.finished, probed.exactness.verdict) == (True, "untested")
 
 
 def test_an_answer_that_differs_from_one_to_what_was_never_seen_is_found(

@@ -5,8 +5,10 @@ that sees every prompt for the first time. As a process it can be ended at any m
 """
 
 import json
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +24,7 @@ from modelwire.messages import DecodeConfig
 
 _POLL_S = 0.02
 _POLLS = 50
+_WATCH_S = 0.5
 _SECONDS = 300.0
 
 
@@ -96,7 +99,19 @@ def _told(
     return None
 
 
+def _exit_with(parent: int) -> None:
+    """An engine that is killed cannot end this process."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_S)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="exit with engine", daemon=True).start()
+
+
 def main() -> None:
+    _exit_with(os.getppid())
     asked = json.load(sys.stdin)
     settings = OpenVinoSettings(**asked["settings"])
     tapes: Sequence[Ids] = [np.array(tape, np.int32) for tape in asked["tapes"]]
