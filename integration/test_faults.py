@@ -89,11 +89,12 @@ async def engine_after(client: Client, last: int) -> int:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.timeout(900)  # a hundred engines have to start
 @pytest.mark.parametrize(
     ("arguments", "kills"),
     [
         (("--backend", "fake", "--fake", json.dumps({"token_ms": 0.2, "step_ms": 4, "chunk": 64})), 70),
-        (("--context", "1024", "--chunk", "64"), 30),
+        (("--context", "1024", "--chunk", "64", "--threads", "1"), 30),
     ],
     ids=["fake", "llamacpp"],
 )

@@ -50,6 +50,14 @@ def test_a_guess_that_goes_ahead_says_what_would_be_said(bench: MakeBench) -> No
     assert real.ended.usage.guessed >= len(real.prompt_ids) - 1
 
 
+def test_s4_a_guess_that_goes_ahead_writes_nothing_behind_a_real_tape_that_it_matches(bench: MakeBench) -> None:
+    here = bench()
+    real = here.run(LONG, session="one")
+    ahead = here.run(LONG, guess=True, session="one", decode=TEN)
+    assert ("real", "ann/one", len(real.prompt_ids)) in here.tapes()
+    assert ahead.ids == bench().run(LONG, decode=TEN).ids
+
+
 def test_s7_a_guess_that_goes_ahead_evicts_no_real_tape(bench: MakeBench) -> None:
     here = bench(cells=48)
     here.run("a" * 20, decode=TEN)

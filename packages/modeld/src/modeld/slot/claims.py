@@ -8,12 +8,16 @@ from modeld.slot.tape import Owner, Tape
 
 @frozen(kw_only=True)
 class Wanted:
-    """What an operation needs. `logits`: those of the last position too, so a match without them is one shorter."""
+    """What an operation needs. `logits`: those of the last position too, so a match without them is one shorter.
+
+    `generates`: it writes behind its ids.
+    """
 
     ids: Ids
     owner: Owner
     guess: bool
     logits: bool
+    generates: bool = False
 
 
 @frozen(kw_only=True)

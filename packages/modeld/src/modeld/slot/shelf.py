@@ -137,7 +137,7 @@ class Shelf:
             fresh = self._fresh(wanted, None)
             return Claim(tape=fresh, reused=0, whole=False) if fresh is not None else None
         whole = best.common == len(wanted.ids)
-        if best.usable == len(wanted.ids):
+        if best.usable == len(wanted.ids) and not wanted.generates:
             return Claim(tape=best.tape, reused=best.usable, whole=True)  # nothing will be written
         tape = best.tape if self._extends_guess(best, wanted) else self._forked(wanted, best)
         return Claim(tape=tape, reused=min(best.usable, tape.length), whole=whole) if tape is not None else None

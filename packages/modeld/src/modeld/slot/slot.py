@@ -213,7 +213,8 @@ class Slot:
     def _claim(self, request: Run, ids: Ids, config: DecodeConfig | None) -> Claim | None:
         needs_logits = self._scoring is not None and (request.guess or config is not None)
         owner = Owner(request.client, request.session)
-        return self._shelf.claim(Wanted(ids=ids, owner=owner, guess=request.guess, logits=needs_logits))
+        wanted = Wanted(ids=ids, owner=owner, guess=request.guess, logits=needs_logits, generates=config is not None)
+        return self._shelf.claim(wanted)
 
     def _prefilled(self, work: Work, account: Account, advanced: Callable[[int], None]) -> Reason:
         writes = work.resident < len(work.history)
