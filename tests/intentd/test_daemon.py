@@ -151,7 +151,7 @@ async def test_a_newer_offer_replaces_the_guess_in_flight(house: House) -> None:
         await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2)
         house.modeld.release()
         await house.until(door, warm)
-        first, second = turns(house, speculative=True)
+        first, second, *_ = turns(house, speculative=True)  # what else there is to guess may have followed
         assert first.suffix != second.suffix
 
 
