@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "bench.demo.run"]
 START_S = 60.0
+DEMO_S = 700
+"""Most of it is a prompt of 2,200 tokens, twice through a model on busy cores."""
 
 
 @pytest.fixture
@@ -28,9 +30,10 @@ def environ(folder: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
 
 
+@pytest.mark.timeout(2 * DEMO_S)
 def test_the_guess_is_hit_and_nothing_was_resident_without_it(environ: dict[str, str]) -> None:
     """S6, S10"""
-    shown = subprocess.run(COMMAND, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=280)
+    shown = subprocess.run(COMMAND, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=DEMO_S)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     figures = json.loads((ROOT / "build/demo.json").read_text())
     assert figures["outcome"] == "hit"

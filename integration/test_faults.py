@@ -94,7 +94,7 @@ async def engine_after(client: Client, last: int) -> int:
     ("arguments", "kills"),
     [
         (("--backend", "fake", "--fake", json.dumps({"token_ms": 0.2, "step_ms": 4, "chunk": 64})), 70),
-        (("--context", "1024", "--chunk", "64", "--threads", "1"), 30),
+        pytest.param(("--context", "1024", "--chunk", "64", "--threads", "1"), 30, marks=pytest.mark.long),
     ],
     ids=["fake", "llamacpp"],
 )

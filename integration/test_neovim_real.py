@@ -32,6 +32,7 @@ def test_what_is_typed_is_completed_and_what_is_accepted_is_what_was_shown(edito
     until(lambda: "\n".join(editor.lines()) == before + offered, "nothing is accepted")
 
 
+@pytest.mark.long
 def test_a_diagnostic_is_explained_from_warm_kv(desk: Desk, editor: Neovim) -> None:
     """S10"""
     diagnose(editor)
