@@ -21,7 +21,7 @@ setup-bench:
 demo: setup ## a failing test, and the wait for its explanation without and with a guess
 	@$(BIN)/python -m bench.demo.run
 
-test: setup ## every test: fakes in tests/, real processes and the packaged model in integration/
+test: setup ## the tests: fakes in tests/, real processes and the packaged model in integration/
 	@$(PYTEST) -m "not long" tests integration
 
 test-long: setup ## the same with many more generated examples, and the tests that take minutes

@@ -7,28 +7,19 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from modeld.backends.base import Ids, OutOfCells
 from modeld.backends.fake_vocabulary import FakeVocabulary
 from modeld.backends.flag import LocalFlag
 from modeld.backends.openvino.backend import OpenVinoBackend, Sizes
 from modeld.backends.openvino.pipeline import BLOCK, Given, NoRoom, Pipeline
-from modelwire.messages import DecodeConfig, ModelDescription
+from modeld.testing import MODEL
+from modelwire.messages import DecodeConfig
 
 CHUNK = 64
 SIZES = Sizes(context=512, cells=512, sequences=3, chunk=CHUNK, slack=256)
-DESCRIPTION = ModelDescription(
-    name="dictionaries",
-    architecture="none",
-    quantisation="none",
-    fingerprint="",
-    parameters=0,
-    vocabulary=256,
-    context_trained=0,
-    chat=False,
-    fim=False,
-)
+DESCRIPTION = evolve(MODEL, name="dictionaries", vocabulary=256)
 
 
 @define
