@@ -65,7 +65,8 @@ class Loaded:
     def run(self, prompt: str, config: DecodeConfig | None, client: str, guess: bool = False) -> list[FromEngine]:
         said: list[FromEngine] = []
         parts = (Text(text=prompt, special=True),)
-        self.slot.run(Run(client=client, session="s", guess=guess, prompt=parts, decode=config), said.append)
+        run = Run(client=client, session="s", guess=guess, prompt=parts, decode=config)
+        self.slot.run(run, lambda message, more=False: said.append(message))
         assert isinstance(said[-1], Ended), said[-1]
         return said
 

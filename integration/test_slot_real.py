@@ -93,7 +93,7 @@ class Desk:
     def run(self, ids: Ids, session: str = "one", *, guess: bool = False, answer: bool = False, **how: Any) -> Ended:
         messages: list[FromEngine] = []
 
-        def emit(message: FromEngine) -> None:
+        def emit(message: FromEngine, more: bool = False) -> None:
             messages.append(message)
             self.emitted(message)
 

@@ -96,6 +96,27 @@ async def test_requests_come_in_with_their_client_and_replies_go_back_to_it(endp
         assert "2 clients" in repr(served.router)
 
 
+async def test_a_request_is_read_though_a_reply_took_the_signal_that_told_of_it(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = zmq.Socket.send_multipart
+
+    def send_late(self: zmq.Socket[bytes], frames: list[bytes], **how: Any) -> None:
+        """Only when the request is there and libzmq was asked about it, so that its descriptor is silent again."""
+        assert self.poll(timeout=1000 * PATIENCE_S), "the request did not come"
+        send(self, frames, **how)
+
+    async with serving(endpoint) as served, connected(endpoint) as (raw,):
+        await raw.say("1", Hello(client="a"))
+        client, _ = await served.next()
+        await raw.say("2", Beat())
+        with monkeypatch.context() as patched:
+            patched.setattr(zmq.Socket, "send_multipart", send_late)
+            served.router.send(client, "1", Acknowledged(found=True))
+        _, envelope = await served.next()
+        assert envelope == Envelope("2", Beat())
+
+
 @pytest.mark.parametrize(
     ("frames", "code"),
     [
@@ -304,7 +325,7 @@ async def test_a_socket_that_cannot_be_made_is_an_endpoint_error(
     def refuse(self: object, address: str) -> None:
         raise zmq.ZMQError(zmq.EADDRINUSE)
 
-    monkeypatch.setattr(zmq.asyncio.Socket, "bind", refuse)
+    monkeypatch.setattr(zmq.Socket, "bind", refuse)
     with pytest.raises(EndpointError, match="cannot listen"):
         await Router(endpoint, CODEC, MODELD).start()
 

@@ -106,3 +106,19 @@ def test_a_frame_may_hold_a_longer_list_than_the_wire() -> None:
     """Ids of a long text, and a conversation of more messages than one message of the wire has."""
     encoded = Encoded(ids=(7,) * (MAX_ITEMS + 1))
     assert codec().decode(codec().encode("1", encoded)).message == encoded
+
+
+async def test_a_message_that_another_follows_leaves_with_it(ends: tuple[Channel, socket.socket]) -> None:
+    channel, front = ends
+    first, second = Begun(ids=b"", reused=0), Encoded(ids=(1,))
+    channel.send(first, more=True)
+    front.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        front.recv(1)
+    channel.send(second)
+    reader, writer = await asyncio.open_connection(sock=front)
+    for sent in (first, second):
+        data = await asyncio.wait_for(read_frame(reader), 5)
+        assert data is not None
+        assert codec().decode(data).message == sent
+    writer.close()

@@ -6,6 +6,7 @@ of its class. What a fault says never quotes a value: a prompt must not end in a
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Literal, NoReturn, cast, get_args, get_origin
 
@@ -232,9 +233,10 @@ def _structure_bytes(value: Any, _: Any) -> bytes:
 
 
 def _structure_enum(value: Any, cls: type[StrEnum]) -> StrEnum:
-    if type(value) is not str or value not in set(cls):
-        _unfit(f"a known {cls.__name__.lower()}", value)
-    return cls(value)
+    with suppress(ValueError):
+        if type(value) is str:
+            return cls(value)
+    _unfit(f"a known {cls.__name__.lower()}", value)
 
 
 def _structure_str_or_bool(value: Any, _: Any) -> str | bool:

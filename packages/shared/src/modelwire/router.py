@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import zmq
-import zmq.asyncio
 from attrs import define, field
 from zmq.auth.asyncio import AsyncioAuthenticator
 
@@ -28,6 +27,7 @@ RETRY_S = 0.01
 LINGER_MS = 500
 _SEND_HWM = 128
 _RECEIVE_HWM = 64
+_POLLIN = int(zmq.POLLIN)
 
 
 @define(eq=False)
@@ -73,20 +73,21 @@ class Router:
         self._max_clients = max_clients
         self._peers: dict[str, _Peer] = {}
         self._flusher: asyncio.Task[None] | None = None
-        self._socket: zmq.asyncio.Socket | None = None
-        self._context: zmq.asyncio.Context | None = None
+        self._socket: zmq.Socket[bytes] | None = None
+        self._context: zmq.Context[zmq.Socket[bytes]] | None = None
+        self._something = asyncio.Event()
         self._claim: Claim | None = None
         self._authenticator: AsyncioAuthenticator | None = None
 
     def __repr__(self) -> str:
-        state = "closed" if self._is_closed() else "serving"
+        state = "serving" if self._socket else "closed"
         return f"<Router {self.endpoint} {state}, {len(self._peers)} clients, {self.waiting_bytes} bytes waiting>"
 
     async def start(self) -> None:
         """Claims the endpoint and listens. Over TCP only those are let in whose keys are. Raises `EndpointError`."""
         keys = self._keys()
         self._claim = None if keys else Claim(self.endpoint)
-        self._context = zmq.asyncio.Context()
+        self._context = zmq.Context()
         self._socket = socket = self._context.socket(zmq.ROUTER)
         socket.set(zmq.ROUTER_MANDATORY, 1)
         socket.set(zmq.SNDHWM, _SEND_HWM)
@@ -104,6 +105,7 @@ class Router:
             raise EndpointError(
                 f"cannot listen at {self.endpoint} ({fault.strerror}): choose another with --socket"
             ) from None
+        asyncio.get_running_loop().add_reader(socket.fileno(), self._something.set)
 
     def _keys(self) -> Pair | None:
         if not is_tcp(self.endpoint):
@@ -111,7 +113,7 @@ class Router:
         tcp_address(self.endpoint)
         return Keys().own()
 
-    def _guard(self, context: zmq.asyncio.Context, socket: zmq.asyncio.Socket, own: Pair) -> None:
+    def _guard(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], own: Pair) -> None:
         """libzmq asks the authenticator about every connection before it lets a byte of it through."""
         self._authenticator = authenticator = AsyncioAuthenticator(context)
         authenticator.start()
@@ -128,6 +130,8 @@ class Router:
             await asyncio.gather(self._flusher, return_exceptions=True)
         if socket is not None:
             self._flush(socket)
+            asyncio.get_running_loop().remove_reader(socket.fileno())
+            self._something.set()
             socket.close()
         authenticator, self._authenticator = self._authenticator, None
         if authenticator:
@@ -155,18 +159,13 @@ class Router:
             await asyncio.sleep(0)  # a flood from one client must not keep the loop from everything else
 
     async def _receive(self) -> list[bytes] | None:
-        if self._socket is None:
-            return None
-        try:
-            return await self._socket.recv_multipart()
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._is_closed() and not (task and task.cancelling()):
-                return None  # the socket was closed under us; nobody cancelled this task
-            raise
-
-    def _is_closed(self) -> bool:
-        return self._socket is None
+        while self._socket is not None:
+            self._something.clear()
+            try:
+                return self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                await self._something.wait()
+        return None
 
     def _hear(self, identity: bytes) -> _Peer:
         name = identity.hex()
@@ -240,13 +239,19 @@ class Router:
             error = Error(code=fault.code, message=fault.message)
             return error, self._codec.encode(op, error)
 
-    def _try(self, socket: zmq.asyncio.Socket, peer: _Peer, data: bytes) -> Literal["sent", "full", "gone"]:
-        # With NOBLOCK the future is done when it is returned. The first frame alone decides, so no half is ever sent.
-        sending = asyncio.ensure_future(socket.send_multipart([peer.identity, data], flags=zmq.NOBLOCK))
-        fault = sending.exception()
-        if fault is None:
-            return "sent"
-        return "full" if isinstance(fault, zmq.Again) else "gone"
+    def _try(self, socket: zmq.Socket[bytes], peer: _Peer, data: bytes) -> Literal["sent", "full", "gone"]:
+        # The first frame alone decides, so no half is ever sent.
+        try:
+            socket.send_multipart([peer.identity, data], flags=zmq.NOBLOCK)
+        except zmq.Again:
+            return "full"
+        except zmq.ZMQError:
+            return "gone"
+        finally:
+            # The descriptor tells of changes; to send can take in one that was of something to read.
+            if int(socket.get(zmq.EVENTS)) & _POLLIN:
+                self._something.set()
+        return "sent"
 
     async def _keep_flushing(self) -> None:
         while any(peer.outbox for peer in self._peers.values()):
@@ -255,7 +260,7 @@ class Router:
                 return
             self._flush(self._socket)
 
-    def _flush(self, socket: zmq.asyncio.Socket) -> None:
+    def _flush(self, socket: zmq.Socket[bytes]) -> None:
         for peer in [peer for peer in self._peers.values() if peer.outbox]:
             outcome = "sent"
             while peer.outbox and (outcome := self._try(socket, peer, peer.outbox.head())) == "sent":

@@ -43,9 +43,14 @@ class Channel:
         self._stream = connection.makefile("rb")
         self._codec = codec()
         self._epoch = str(epoch)
+        self._unsent = b""
 
-    def send(self, message: object) -> None:
-        self._connection.sendall(framed(self._codec.encode(self._epoch, message)))
+    def send(self, message: object, more: bool = False) -> None:
+        """`more`: another follows at once, and both leave together. Each that leaves wakes the front."""
+        self._unsent += framed(self._codec.encode(self._epoch, message))
+        if not more:
+            data, self._unsent = self._unsent, b""
+            self._connection.sendall(data)
 
     def __iter__(self) -> Iterator[object]:
         """Messages until the stream ends."""

@@ -25,7 +25,7 @@ from modeld.engine.stop_flag import SharedStopFlag
 from modeld.models import facts
 from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
-from modeld.slot import Slot, SlotSettings
+from modeld.slot import Emit, Slot, SlotSettings
 from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup, time_widths
 from modeld.slot.draft.timing import WIDTHS
 from modelwire import logs
@@ -157,7 +157,7 @@ class Desk:
         self,
         backend: Backend,
         stop: SharedStopFlag,
-        send: Callable[[FromEngine], None],
+        send: Emit,
         settings: SlotSettings | None = None,
         *,
         drafters: Drafters | None = None,
@@ -171,26 +171,26 @@ class Desk:
         self._found = found
         self._slot = self._new_slot()
 
-    def handle(self, message: object) -> None:
+    def handle(self, request: object) -> None:
         ended = False
 
-        def emit(answer: FromEngine) -> None:
+        def emit(message: FromEngine, more: bool = False) -> None:
             nonlocal ended
-            ended = ended or isinstance(answer, Ended | Failed)
-            self._send(answer)
+            ended = ended or isinstance(message, Ended | Failed)
+            self._send(message, more=more)
 
         try:
-            match message:
+            match request:
                 case Run():
-                    self._slot.run(message, emit)
+                    self._slot.run(request, emit)
                 case Encode():
-                    self._send(self._slot.encode(message))
+                    self._send(self._slot.encode(request))
                 case Save():
-                    self._send(self._slot.save(message))
+                    self._send(self._slot.save(request))
                 case Probe():
                     self._send(self._probed(emit))
                 case _:
-                    raise TypeError(f"an engine does not take {type(message).__name__}")
+                    raise TypeError(f"an engine does not take {type(request).__name__}")
         except ConnectionError:
             raise
         except Exception as fault:
@@ -199,7 +199,7 @@ class Desk:
             if not ended:
                 self._send(_failure(fault))
 
-    def _probed(self, emit: Callable[[FromEngine], None]) -> Probed:
+    def _probed(self, emit: Emit) -> Probed:
         probed = self._slot.probe(emit)
         if probed.finished:
             try:
