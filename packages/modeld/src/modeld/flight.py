@@ -177,10 +177,13 @@ class Flight:
             answer = None if contents.answer is None else contents.answer + message.text
             self.session.contents = evolve(contents, ids=contents.ids + _as_bytes(message.ids), answer=answer)
 
-    def ended(self, message: Ended | Encoded | Saved | Failed | Probed) -> None:
+    def ended(self, message: Ended | Encoded | Saved | Failed | Probed) -> Progress | None:
+        """What of the prompt became resident since it was last said."""
         self.end = message
-        if isinstance(message, Ended) and self.resident * 4 < len(self.ids):
-            self.advanced(message.length)
+        if not isinstance(message, Ended) or self.resident * 4 == len(self.ids):
+            return None
+        before, progress = self.resident, self.advanced(message.length)
+        return progress if progress.done > before else None
 
     # --- what the client is told --------------------------------------------------------------------------
 

@@ -180,7 +180,8 @@ class Holder:
     def _ended(
         self, flight: Flight, message: Ended | Failed | Encoded | Saved | Probed, stopped: bool, now: float
     ) -> None:
-        flight.ended(message)
+        if progress := flight.ended(message):
+            self._say(flight, progress, now)
         self._running = None
         self._tell(schedule.EngineEnded(flight.key, stopped), now)
 

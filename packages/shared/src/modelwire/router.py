@@ -27,6 +27,8 @@ RETRY_S = 0.01
 LINGER_MS = 500
 _SEND_HWM = 128
 _RECEIVE_HWM = 64
+_TOGETHER = 16
+"""Messages that leave at once; more do not wait for the loop's turn."""
 _POLLIN = int(zmq.POLLIN)
 
 
@@ -72,6 +74,7 @@ class Router:
         self._outbox_bytes = outbox_bytes
         self._max_clients = max_clients
         self._peers: dict[str, _Peer] = {}
+        self._leaving: list[tuple[_Peer, str, Any, bytes]] = []
         self._flusher: asyncio.Task[None] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -129,6 +132,7 @@ class Router:
             self._flusher.cancel()
             await asyncio.gather(self._flusher, return_exceptions=True)
         if socket is not None:
+            self._leave(socket)
             self._flush(socket)
             asyncio.get_running_loop().remove_reader(socket.fileno())
             self._something.set()
@@ -204,6 +208,8 @@ class Router:
 
     def forget(self, client: str) -> None:
         """Frees what is kept for a client that has left, unless it waits for an answer. It is not reported as gone."""
+        if self._socket:
+            self._leave(self._socket)
         peer = self._peers.get(client)
         if peer and not peer.outbox:
             del self._peers[client]
@@ -216,21 +222,21 @@ class Router:
         return sum(peer.outbox.size for peer in self._peers.values())
 
     def send(self, client: str, op: str, message: Any) -> None:
-        """Sends now, or keeps for later what a slow client does not take. Never blocks; nothing is sent to the gone."""
+        """Sends with all that is said before the loop turns, or keeps for later what a slow client does not take.
+
+        Never blocks; nothing is sent to the gone.
+        """
         peer = self._peers.get(client)
         if peer is None or peer.abandoned or self._socket is None:
             return
         message, data = self._encode(op, message)
         if type(message) in self._protocol.terminal:
             peer.open_ops.pop(op, None)
-        if not peer.outbox and (outcome := self._try(self._socket, peer, data)) != "full":
-            if outcome == "gone":
-                self._drop(peer)
-            return
-        if not peer.outbox.push(op, message, len(data)):
-            self._abandon(peer, op)
-        if self._flusher is None or self._flusher.done():
-            self._flusher = asyncio.get_running_loop().create_task(self._keep_flushing())
+        if not self._leaving:  # libzmq's thread is woken once for all of them
+            asyncio.get_running_loop().call_soon(self._leave, self._socket)
+        self._leaving.append((peer, op, message, data))
+        if len(self._leaving) >= _TOGETHER:
+            self._leave(self._socket)
 
     def _encode(self, op: str, message: Any) -> tuple[Any, bytes]:
         try:
@@ -238,6 +244,22 @@ class Router:
         except WireError as fault:
             error = Error(code=fault.code, message=fault.message)
             return error, self._codec.encode(op, error)
+
+    def _leave(self, socket: zmq.Socket[bytes]) -> None:
+        leaving, self._leaving = self._leaving, []
+        for peer, op, message, data in leaving:
+            if not peer.abandoned:
+                self._pass_on(socket, peer, op, message, data)
+
+    def _pass_on(self, socket: zmq.Socket[bytes], peer: _Peer, op: str, message: Any, data: bytes) -> None:
+        if not peer.outbox and (outcome := self._try(socket, peer, data)) != "full":
+            if outcome == "gone":
+                self._drop(peer)
+            return
+        if not peer.outbox.push(op, message, len(data)):
+            self._abandon(peer, op)
+        if self._flusher is None or self._flusher.done():
+            self._flusher = asyncio.get_running_loop().create_task(self._keep_flushing())
 
     def _try(self, socket: zmq.Socket[bytes], peer: _Peer, data: bytes) -> Literal["sent", "full", "gone"]:
         # The first frame alone decides, so no half is ever sent.

@@ -126,7 +126,7 @@ class Begun:
 @_kind("advanced")
 @frozen(kw_only=True)
 class Advanced:
-    """Positions up to `length` are resident."""
+    """Positions up to `length` are resident. That all are, a first token that follows at once says instead."""
 
     length: int
 

@@ -18,6 +18,7 @@ from modeld.engine.messages import (
     Failed,
     FromEngine,
     FromSupervisor,
+    Generated,
     Probed,
     Probing,
     Quit,
@@ -261,7 +262,7 @@ class Supervisor:
             case Ended() | Failed() | Encoded() | Saved() | Probed():
                 self._worked = self._worked or isinstance(message, Ended)
                 self._rest()
-            case Advanced() | Probing():
+            case Advanced() | Generated() | Probing():
                 self._slowest = max(self._slowest, self._now() - self._heard)
                 self._expect()
             case _:

@@ -171,7 +171,8 @@ class Slot:
 
         def advanced(length: int) -> None:
             answers = config is not None and length == len(ids)
-            emit(Advanced(length=length), more=answers and self._scoring is not None)
+            if not answers or self._scoring is None:  # a first token that follows at once says as much
+                emit(Advanced(length=length))
             if not answers:  # before a first token that somebody waits for, nothing is read
                 drafter.follow(ids[:length])
 
