@@ -250,6 +250,7 @@ class Router:
         for peer, op, message, data in leaving:
             if not peer.abandoned:
                 self._pass_on(socket, peer, op, message, data)
+        self._look(socket)
 
     def _pass_on(self, socket: zmq.Socket[bytes], peer: _Peer, op: str, message: Any, data: bytes) -> None:
         if not peer.outbox and (outcome := self._try(socket, peer, data)) != "full":
@@ -269,11 +270,12 @@ class Router:
             return "full"
         except zmq.ZMQError:
             return "gone"
-        finally:
-            # The descriptor tells of changes; to send can take in one that was of something to read.
-            if int(socket.get(zmq.EVENTS)) & _POLLIN:
-                self._something.set()
         return "sent"
+
+    def _look(self, socket: zmq.Socket[bytes]) -> None:
+        """The descriptor tells of changes; to send can take in one that was of something to read."""
+        if int(socket.get(zmq.EVENTS)) & _POLLIN:
+            self._something.set()
 
     async def _keep_flushing(self) -> None:
         while any(peer.outbox for peer in self._peers.values()):
@@ -291,6 +293,7 @@ class Router:
                 self._drop(peer)
             elif not peer.outbox and peer.abandoned:
                 del self._peers[peer.name]
+        self._look(socket)
 
     def _abandon(self, peer: _Peer, op: str) -> None:
         """The client is too slow. It keeps what ends its operations; to the daemon it is gone."""
