@@ -258,7 +258,7 @@ class Shelf:
         return True
 
     def keep_budget(self) -> None:
-        """Evicts guesses and ownerless tapes, oldest first, until they hold no more than they may."""
+        """Evicts what nobody owns, oldest first, until it holds no more than it may."""
         nobody = Owner("", "")
         while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
             pass
@@ -283,10 +283,15 @@ class Shelf:
         return True
 
     def _victims(self, guess: bool, owner: Owner) -> Iterator[Tape]:
-        """Who goes first: guesses, ownerless tapes and, for a real operation alone, other sessions' tapes."""
+        """Who goes first. For a real operation guesses, ownerless tapes, other sessions' tapes, each oldest first.
+
+        For a guess whatever nobody owns, oldest first: what was prepared last must not go for what was left long ago.
+        """
         oldest_first = sorted(self._tapes.values(), key=lambda tape: tape.used)
-        kinds = [TapeKind.GUESS, TapeKind.OWNERLESS] + ([] if guess else [TapeKind.REAL])
-        for kind in kinds:
+        if guess:
+            yield from (tape for tape in oldest_first if tape.kind is not TapeKind.REAL)
+            return
+        for kind in (TapeKind.GUESS, TapeKind.OWNERLESS, TapeKind.REAL):
             yield from (t for t in oldest_first if t.kind is kind and not (kind is TapeKind.REAL and t.owner == owner))
 
     def _touch(self, tape: Tape) -> None:
