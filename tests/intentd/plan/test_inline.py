@@ -34,9 +34,26 @@ def test_with_tokens_for_a_gap_the_model_sees_both_sides() -> None:
     )
 
 
-def test_a_family_without_a_middle_wants_the_suffix_first() -> None:
-    prompt = prompt_of("before", "behind", ("[PREFIX]", "[SUFFIX]", ""))
-    assert [part.text for part in prompt if isinstance(part, Text)] == ["[SUFFIX]", "behind", "[PREFIX]", "before"]
+@pytest.mark.parametrize(
+    ("gap", "said"),
+    [
+        (QWEN, "<|fim_prefix|>before<|fim_suffix|>behind<|fim_middle|>"),  # as CodeGemma
+        (("<fim_prefix>", "<fim_suffix>", "<fim_middle>"), "<fim_prefix>before<fim_suffix>behind<fim_middle>"),
+        (
+            ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+            "<｜fim▁begin｜>before<｜fim▁hole｜>behind<｜fim▁end｜>",
+        ),
+        (("▁<PRE>", "▁<SUF>", "▁<MID>"), "▁<PRE>before▁<SUF>behind▁<MID>"),
+        (("[PREFIX]", "[SUFFIX]", ""), "[SUFFIX]behind[PREFIX]before"),
+        ((), "before"),
+    ],
+    ids=["Qwen", "StarCoder", "DeepSeek", "CodeLlama", "Codestral", "SmolLM2"],
+)
+def test_each_family_gets_its_own_order(gap: tuple[str, ...], said: str) -> None:
+    prompt = prompt_of("before", "behind" if gap else "", gap)
+    texts = [part for part in prompt if isinstance(part, Text)]
+    assert "".join(part.text for part in texts) == said
+    assert {part.text for part in texts if part.special} == {token for token in gap if token}
 
 
 def test_contents_never_become_special_tokens() -> None:

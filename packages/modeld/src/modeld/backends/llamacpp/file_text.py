@@ -4,6 +4,7 @@ from pathlib import Path
 
 from llama_cpp import llama_cpp as llama
 
+from modeld.backends.gap import gap_tokens
 from modeld.backends.llamacpp import vendor_log
 from modeld.backends.llamacpp.loading import metadata, open_file
 from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
@@ -28,8 +29,10 @@ class FileText:
     def _describe(self, path: Path, model: llama.llama_model_p, fingerprint: str) -> ModelDescription:
         architecture = metadata(model, "general.architecture")
         kind = int(metadata(model, "general.file_type") or 0)
+        name = metadata(model, "general.name") or path.stem
+        gap = gap_tokens(self.vocabulary.special, name)
         return ModelDescription(
-            name=metadata(model, "general.name") or path.stem,
+            name=name,
             architecture=architecture,
             quantisation=(llama.llama_ftype_name(kind) or b"unknown").decode(),
             fingerprint=fingerprint,
@@ -37,5 +40,6 @@ class FileText:
             vocabulary=self.vocabulary.size,
             context_trained=int(metadata(model, f"{architecture}.context_length") or 0),
             chat=self.vocabulary.chat_template is not None,
-            fim=self.vocabulary.fill_in_middle,
+            fim=bool(gap),
+            fim_tokens=gap,
         )

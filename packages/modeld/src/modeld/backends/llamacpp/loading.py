@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 from llama_cpp import llama_cpp as llama
 
 from modeld.backends.base import BackendError, Capabilities, LoadError, StopFlag
+from modeld.backends.gap import gap_tokens
 from modeld.backends.llamacpp import vendor_log
 from modeld.backends.llamacpp.backend import OWN_SEQUENCES, LlamaBackend
 from modeld.backends.llamacpp.vocabulary import LlamaVocabulary
@@ -154,8 +155,10 @@ def _strlen() -> Any:
 
 
 def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabulary, digest: str) -> ModelDescription:
+    name = metadata(model, "general.name") or path.stem
+    gap = gap_tokens(vocabulary.special, name)
     return ModelDescription(
-        name=metadata(model, "general.name") or path.stem,
+        name=name,
         architecture=metadata(model, "general.architecture"),
         quantisation=(llama.llama_ftype_name(llama.llama_model_ftype(model)) or b"unknown").decode(),
         fingerprint=digest,
@@ -163,8 +166,8 @@ def _describe(path: Path, model: llama.llama_model_p, vocabulary: LlamaVocabular
         vocabulary=vocabulary.size,
         context_trained=llama.llama_model_n_ctx_train(model),
         chat=vocabulary.chat_template is not None,
-        fim=vocabulary.fill_in_middle,
-        fim_tokens=vocabulary.gap_tokens,
+        fim=bool(gap),
+        fim_tokens=gap,
     )
 
 

@@ -13,6 +13,7 @@ from modeld.backends.plain_text import tokenise_plain
 
 _CONTROL = llama.LLAMA_TOKEN_ATTR_CONTROL
 _USER_DEFINED = llama.LLAMA_TOKEN_ATTR_USER_DEFINED
+_GAP = (llama.llama_vocab_fim_pre, llama.llama_vocab_fim_suf, llama.llama_vocab_fim_mid)
 _GUARD = "\n"
 
 
@@ -56,19 +57,6 @@ class LlamaVocabulary:
     def chat_template(self) -> str | None:
         return self._chat_template
 
-    @property
-    def fill_in_middle(self) -> bool:
-        """Whether the model has tokens for a gap between a prefix and a suffix."""
-        return bool(llama.llama_vocab_fim_pre(self._vocab) >= 0)
-
-    @property
-    def gap_tokens(self) -> tuple[str, ...]:
-        """The texts of the tokens around a gap: prefix, suffix, middle. Empty where the model has none."""
-        if not self.fill_in_middle:
-            return ()
-        tokens = (llama.llama_vocab_fim_pre, llama.llama_vocab_fim_suf, llama.llama_vocab_fim_mid)
-        return tuple(self.text_of(token) if token >= 0 else "" for token in (find(self._vocab) for find in tokens))
-
     def tokenise(self, text: str) -> Sequence[int]:
         ids = tokenise_plain(
             text, first=self._tokenise, later=self._tokenise_later, special=self._texts, spell=self._spell
@@ -88,11 +76,15 @@ class LlamaVocabulary:
         return (llama.llama_vocab_get_text(self._vocab, token) or b"").decode(errors="replace")
 
     def _special_tokens(self) -> dict[str, int]:
-        """Control tokens, and user-defined ones but for white space: models spell indentation with those."""
+        """Control tokens, and user-defined ones but for white space: models spell indentation with those.
+
+        Those around a gap are some, however the file marks them.
+        """
         special: dict[str, int] = {}
+        gap = {find(self._vocab) for find in _GAP}
         for token in range(self._size):
             attributes = llama.llama_vocab_get_attr(self._vocab, token)
-            if attributes & (_CONTROL | _USER_DEFINED):
+            if attributes & (_CONTROL | _USER_DEFINED) or token in gap:
                 text = self.text_of(token)
                 if attributes & _CONTROL or text.strip():
                     special.setdefault(text, token)

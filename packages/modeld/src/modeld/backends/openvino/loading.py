@@ -16,6 +16,7 @@ import psutil
 from attrs import frozen
 
 from modeld.backends.base import BackendError, Ids, LoadError, Scored, StopFlag, Vocabulary
+from modeld.backends.gap import gap_tokens
 from modeld.backends.openvino import model_folder
 from modeld.backends.openvino.backend import OpenVinoBackend, Sizes
 from modeld.backends.openvino.pipeline import BLOCK, Pipeline, complaint
@@ -226,8 +227,10 @@ def _from_folder(path: Path) -> Source:
     digest, shape = model_folder.digest(path), model_folder.shape(path)
     vocabulary = OpenVinoVocabulary(genai.Tokenizer(path), shape.vocabulary)
     told = _config(path)
+    name = path.resolve().name
+    gap = gap_tokens(vocabulary.special, name)
     description = ModelDescription(
-        name=path.resolve().name,
+        name=name,
         architecture=str(told.get("model_type", "unknown")),
         quantisation=shape.weights,
         fingerprint=digest,
@@ -235,7 +238,8 @@ def _from_folder(path: Path) -> Source:
         vocabulary=vocabulary.size,
         context_trained=int(told.get("max_position_embeddings", 0)),
         chat=vocabulary.chat_template is not None,
-        fim=any("fim_" in text for text in vocabulary.special),
+        fim=bool(gap),
+        fim_tokens=gap,
     )
     return Source(
         folder=path, fingerprint=digest, shape=shape, description=description, vocabulary=vocabulary, free=_nothing
