@@ -14,7 +14,7 @@ from importlib.metadata import version
 from attrs import define, field
 
 from intentd.completer import Completer
-from intentd.editors import Editors
+from intentd.editor_clients import EditorClients
 from intentd.faults import told
 from intentd.messages import (
     INTENTD,
@@ -80,12 +80,12 @@ class Door:
     _chores: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _router: Router = field(init=False)
-    _editors: Editors = field(init=False)
+    _editors: EditorClients = field(init=False)
     _completer: Completer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
-        self._editors = Editors(self.desks, self._send, self.speculator.poke, self.starts_modeld)
+        self._editors = EditorClients(self.desks, self._send, self.speculator.poke, self.starts_modeld)
         self._completer = Completer(self.speculator, self.speculator.planner)
 
     async def open(self) -> None:

@@ -14,7 +14,7 @@ Send = Callable[[str, str, object], None]
 
 
 @define(eq=False)
-class Editors:
+class EditorClients:
     """`changed` is called when what may be asked has changed; `starts_modeld` when an editor wants modeld started."""
 
     desks: Desks
