@@ -154,6 +154,35 @@ async def test_a_newer_question_and_a_newer_version_get_the_older_one_nothing(ho
         assert await waiting is None
 
 
+async def test_a_text_that_has_changed_below_meanwhile_gets_nothing(house: House, editors: Editors) -> None:
+    """I2: what was made would still stand at the place, but not before this text."""
+    says(house, HEIGHT)
+    house.modeld.script.held = True
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE + "\n\nx = 1\n")
+        waiting = asyncio.create_task(editor.complete(uri, 1, 11))
+        await house.modeld.wait_for(Turn)
+        editor.type(uri, 4, 0, "y")
+        await editor.actions(uri, (0, 0), (0, 0))  # by now the server has heard of it
+        house.modeld.release()
+        assert await waiting is None
+
+
+async def test_the_older_of_two_questions_for_one_place_gets_nothing(house: House, editors: Editors) -> None:
+    """I2"""
+    says(house, HEIGHT)
+    house.modeld.script.held = True
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        older = asyncio.create_task(editor.complete(uri, 1, 11))
+        await house.modeld.wait_for(Turn)
+        newer = asyncio.create_task(editor.complete(uri, 1, 11))
+        await editor.actions(uri, (0, 0), (0, 0))
+        house.modeld.release()
+        assert (await older, await newer) == (None, HEIGHT)
+        assert len(house.modeld.received(Turn)) == 1
+
+
 async def test_what_expires_or_fails_or_says_nothing_is_nothing(house: House, editors: Editors) -> None:
     """Behind a long answer a question for a completion ends by its deadline."""
     answers = house.modeld.script.answers

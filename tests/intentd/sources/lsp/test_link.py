@@ -1,0 +1,85 @@
+"""The language server's way to the daemon: found, started where that is wanted, asked once it is there."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from intentd.app import App
+from intentd.messages import CompletionUsed
+from intentd.sources.lsp import link
+from intentd.sources.lsp.link import MAX_NEWS, Link, Starter
+from modelwire.errors import WireError
+from modelwire.messages import GetStatus
+from modelwire.testing import PATIENCE_S
+
+House = Any
+WAITS = (sys.executable, "-c", "import signal; signal.pause()")
+
+
+@pytest.fixture
+def starter() -> Iterator[Starter]:
+    made = Starter("ipc:///nowhere/intentd.sock", WAITS)
+    yield made
+    end(made)
+
+
+def end(starter: Starter) -> None:
+    for child in starter._children:
+        child.kill()
+        child.wait(PATIENCE_S)
+
+
+def test_one_is_started_at_a_time(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "START_EVERY_S", 0.0)
+    starter()
+    starter()
+    (first,) = starter._children
+    end(starter)
+    starter()
+    (second,) = starter._children
+    assert second.pid != first.pid
+
+
+def test_one_that_ends_at_once_is_not_started_again_and_again(starter: Starter) -> None:
+    starter()
+    end(starter)
+    starter()
+    assert not starter._children
+
+
+async def test_a_question_waits_for_a_daemon_that_is_being_started(house: House) -> None:
+    await house.app.stop()
+    wanted = asyncio.Event()
+    door = Link(house.config.socket, start=wanted.set, met=lambda: None)
+    running = asyncio.create_task(door.run())
+    asking = asyncio.create_task(door.ask(GetStatus()))
+    async with asyncio.timeout(PATIENCE_S):
+        await wanted.wait()
+        house.app = App(house.config)
+        await house.app.start()
+        assert (await asking).figures["editors"] == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_where_none_is_to_be_started_a_question_ends_at_once_with_words(tmp_path: Path) -> None:
+    door = Link(f"ipc://{tmp_path}/i.sock", start=None, met=lambda: None)
+    with pytest.raises(WireError, match=r"no intentd answers at .*: start it with 'intentd serve'"):
+        await door.ask(GetStatus())
+
+
+async def test_what_is_not_told_yet_is_bounded_and_the_newest_of_its_kind(house: House) -> None:
+    door = Link(house.config.socket, start=None, met=lambda: None)
+    door.tell("nobody is there", 0)
+    assert not door._news
+    async with house.connect() as connection:
+        door._door = connection
+        for number in range(MAX_NEWS + 9):
+            door.tell("a document", number)
+            door.say(CompletionUsed(accepted=number))
+    assert len(door._news) == MAX_NEWS
+    assert door._news["a document"] == MAX_NEWS + 8
