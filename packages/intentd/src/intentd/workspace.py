@@ -24,11 +24,14 @@ Signature = tuple[int, int, int, int] | None
 
 def root_of(cwd: str) -> str:
     """The nearest directory at or above `cwd` that looks like a project's root, else `cwd` itself."""
+    return marked_root(cwd) or str(Path(cwd).resolve())
+
+
+def marked_root(cwd: str) -> str | None:
+    """None where nothing at or above `cwd` looks like a project's root."""
     here = Path(cwd).resolve()
-    for directory in (here, *here.parents):
-        if any((directory / mark).exists() for mark in _MARKS):
-            return str(directory)
-    return str(here)
+    marked = (one for one in (here, *here.parents) if any((one / mark).exists() for mark in _MARKS))
+    return next(map(str, marked), None)
 
 
 def signature(path: str) -> Signature:

@@ -11,7 +11,7 @@ from pygls.uris import to_fs_path
 from intentd.plan.document import Change, Document, Encoding, Place
 from intentd.plan.windows import view_of
 from intentd.shown import Diagnostic, View
-from intentd.workspace import root_of
+from intentd.workspace import marked_root
 
 MAX_DIAGNOSTICS = 200
 MAX_MESSAGE = 2000
@@ -125,11 +125,8 @@ class Buffers:
     def _workspace(self, path: str) -> str:
         """As the terminal sees it; where nothing marks a root, the editor's folder around the file."""
         folder = str(Path(path).parent)
-        root = root_of(folder)
-        if root != str(Path(folder).resolve()):
-            return root
         around = [one for one in self.folders if Path(path).is_relative_to(one)]
-        return str(Path(max(around, key=len)).resolve()) if around else root
+        return marked_root(folder) or str(Path(max(around, key=len, default=folder)).resolve())
 
 
 def diagnostics_of(said: Iterable[types.Diagnostic]) -> tuple[Diagnostic, ...]:
