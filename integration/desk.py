@@ -80,16 +80,11 @@ class Desk:
     def stop(self) -> None:
         for daemon in reversed(self._daemons.values()):
             daemon.terminate()
-        for daemon in self._daemons.values():
-            try:
-                daemon.wait(LIMIT_S)
-            finally:
-                if daemon.poll() is None:
-                    os.killpg(daemon.pid, signal.SIGKILL)
-                    daemon.wait(LIMIT_S)
+        stuck = [name for name, daemon in self._daemons.items() if not _ends(daemon)]
         for started in self._started():
             started.terminate()
             started.wait(LIMIT_S)
+        assert not stuck, f"{stuck} had to be killed"
 
     def _started(self) -> Iterator[psutil.Process]:
         """What serves here and was started by others: intentd, which ends the modeld that it started."""
@@ -148,6 +143,17 @@ class Desk:
         with suppress(DaemonUnreachable, WireError):
             return int(self.status().figures.get(name, 0))
         return 0
+
+
+def _ends(daemon: subprocess.Popen[bytes]) -> bool:
+    """By itself; it is ended otherwise, so that nothing is left behind."""
+    try:
+        daemon.wait(LIMIT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(daemon.pid, signal.SIGKILL)
+        daemon.wait(LIMIT_S)
+        return False
+    return True
 
 
 @contextmanager
