@@ -332,6 +332,56 @@ async def test_each_file_belongs_to_its_own_workspace(house: House, editors: Edi
             await editor.command("intent.explain", uri=uri, diagnostic=diagnostic(6))
 
 
+async def test_folders_of_the_editor_come_and_go(house: House, editors: Editors, tmp_path: Path) -> None:
+    (tmp_path / "second/deep").mkdir(parents=True)
+    folder = types.WorkspaceFolder(uri=(tmp_path / "second").as_uri(), name="second")
+
+    async def shown_as(editor: Any) -> str:
+        uri = editor.open(str(tmp_path / "second/deep/mine.py"), CODE)
+        await editor.command("intent.explain", uri=uri, diagnostic=diagnostic(6))
+        (line,) = [line for line in text_of(house.modeld.received(Turn)[-1]).split("\n") if line.endswith("mine.py:")][
+            :1
+        ]
+        return line
+
+    def change(editor: Any, **event: Any) -> None:
+        event = {"added": [], "removed": [], **event}
+        params = types.DidChangeWorkspaceFoldersParams(event=types.WorkspaceFoldersChangeEvent(**event))
+        editor.client.workspace_did_change_workspace_folders(params)
+
+    async with editors() as editor:
+        assert await shown_as(editor) == "mine.py:"
+        change(editor, added=[folder])
+        assert await shown_as(editor) == "deep/mine.py:"
+        change(editor, removed=[folder])
+        assert await shown_as(editor) == "mine.py:"
+
+
+async def test_a_cursor_that_moves_ends_the_selection(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("stock.py", CODE)
+        editor.select(uri, 4, 6)
+        await warm(house, 1)
+        editor.cursor(uri, 1)
+        async with house.connect() as door:
+            await house.until(door, lambda _: not house.app.desks.offers())
+
+
+async def test_the_cancel_button_of_a_progress_ends_the_answer(house: House, editors: Editors) -> None:
+    """S9"""
+    house.modeld.script.held = True
+    async with editors(answers=False) as editor:
+        uri = editor.open("stock.py", CODE)
+        editor.client.progress_reports["t1"] = []
+        asking = asyncio.create_task(editor.command("intent.explain", token="t1", uri=uri, diagnostic=diagnostic(6)))
+        await house.modeld.wait_for(Turn)
+        editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token="t1"))
+        with pytest.raises(JsonRpcException):
+            await asking
+        await house.modeld.wait_for(Cancel)
+        assert not editor.server.work_done_progress.tokens
+
+
 async def test_the_process_serves_an_editor_over_its_standard_streams(house: House, editors: Editors) -> None:
     async with editors(real=True) as editor, house.connect() as door:
         await house.until(door, lambda status: status.figures["editors"] == 1)

@@ -1,0 +1,94 @@
+"""The open buffers of an editor: whose they are, which lines a range touches, what is kept of diagnostics."""
+
+from pathlib import Path
+
+import pytest
+from lsprotocol.types import Diagnostic, Position, Range
+
+from intentd.sources.lsp.buffers import MAX_DIAGNOSTICS, MAX_MESSAGE, Buffer, Buffers, diagnostics_of
+
+URI = "file:///w/a.py"
+
+
+def opened(text: str = "one\ntwo\nthree") -> Buffer:
+    made = Buffers().open(URI, text, 1)
+    assert made is not None
+    return made
+
+
+def said(line: int, last: int, character: int, message: str = "wrong") -> Diagnostic:
+    return Diagnostic(range=Range(Position(line, 0), Position(last, character)), message=message)
+
+
+def test_what_has_no_path_of_its_own_is_not_kept() -> None:
+    buffers = Buffers()
+    for uri in ("untitled:Untitled-1", "https://example.org/a.py", "git:/w/a.py"):
+        assert buffers.open(uri, "x = 1", 1) is None
+    assert len(buffers) == 0
+
+
+def test_where_nothing_marks_a_root_a_file_belongs_to_the_nearest_folder_of_the_editor(tmp_path: Path) -> None:
+    outer, inner, other = tmp_path, tmp_path / "inner", tmp_path / "other"
+    buffers = Buffers(folders=tuple(map(str, (outer, inner, other))))
+    (inner / "deep").mkdir(parents=True)
+    marked = other / "marked"
+    marked.mkdir(parents=True)
+    (marked / "pyproject.toml").touch()
+    for path, workspace in (
+        (inner / "deep/a.py", inner),
+        (other / "a.py", other),
+        (outer / "a.py", outer),
+        (marked / "a.py", marked),
+    ):
+        buffer = buffers.open(path.as_uri(), "", 1)
+        assert buffer is not None
+        assert buffer.workspace == str(workspace)
+    alone = Buffers(folders=(str(inner),)).open((other / "a.py").as_uri(), "", 1)
+    assert alone is not None
+    assert alone.workspace == str(other)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "lines"),
+    [
+        ((0, 1), (0, 1), (0, 1)),
+        ((0, 0), (1, 0), (0, 1)),
+        ((0, 0), (1, 1), (0, 2)),
+        ((1, 2), (2, 9), (1, 3)),
+        ((2, 5), (9, 0), (2, 3)),
+    ],
+)
+def test_a_range_that_ends_before_a_lines_first_character_leaves_that_line_out(
+    start: tuple[int, int], end: tuple[int, int], lines: tuple[int, int]
+) -> None:
+    assert opened().lines_of(Range(Position(*start), Position(*end))) == lines
+
+
+def test_of_diagnostics_a_bounded_number_of_bounded_length_is_kept() -> None:
+    kept = diagnostics_of(said(number, number, 4, "x" * 9999) for number in range(2 * MAX_DIAGNOSTICS))
+    assert len(kept) == MAX_DIAGNOSTICS
+    assert {len(one.message) for one in kept} == {MAX_MESSAGE}
+    (whole,) = diagnostics_of([said(1, 3, 0)])
+    assert (whole.line, whole.last, whole.severity) == (1, 2, 1)
+
+
+def test_an_edit_moves_what_is_said_ends_the_selection_and_brings_its_version() -> None:
+    buffers = Buffers()
+    buffer = buffers.open(URI, "one\ntwo\nthree", 1)
+    assert buffer is not None
+    buffer.diagnostics, buffer.selection = diagnostics_of([said(1, 2, 3)]), (0, 1)
+    whole = type("Change", (), {"range": Range(Position(0, 0), Position(0, 0)), "text": "zero\n"})
+    buffers.edit(URI, 7, [whole], lambda *_: None)
+    assert (buffer.diagnostics[0].line, buffer.diagnostics[0].last) == (2, 3)
+    assert not buffer.selection
+    assert buffer.document.version == 7
+    assert buffer.as_lsp(buffer.diagnostics[0]).range == Range(Position(2, 0), Position(2, 3))
+    buffers.edit("file:///w/unknown.py", 8, [whole], lambda *_: None)
+
+
+def test_an_edit_without_a_range_is_the_whole_text() -> None:
+    buffers = Buffers()
+    buffer = buffers.open(URI, "one\ntwo", 1)
+    assert buffer is not None
+    buffers.edit(URI, 2, [type("Change", (), {"text": "three\r\n"})], lambda *_: None)
+    assert buffer.document.text == "three\r\n"

@@ -1,0 +1,101 @@
+"""Completions as the daemon makes them: ahead only where it may guess, each document alone, disturbed by no guess."""
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from intentd.app import App
+from intentd.completer import INLINE
+from intentd.messages import Complete, CompletionUsed, Pause
+from intentd.plan.ledger import WINDOW
+from intentd.shown import View
+from modelwire.errors import ErrorCode, WireError
+from modelwire.messages import Describe, Done, Reason, Text, Turn
+
+CODE = "def area(width, height):\n    return \n\nprint(area(2, 3))\n"
+GAP = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
+
+House = Any
+
+
+def complete(house: House, name: str = "area.py", *, ahead: bool = False) -> Complete:
+    view = View(workspace=str(house.workspace), path=str(house.workspace / name), version=1, text=CODE)
+    return Complete(view=view, line=1, character=11, ahead=ahead, deadline_ms=None if ahead else 600)
+
+
+async def test_nothing_is_made_ahead_while_nothing_is_guessed(house: House) -> None:
+    async with house.connect() as door:
+        await door.ask(Pause(paused=True))
+        with pytest.raises(WireError, match="paused") as refused:
+            await door.start(complete(house, ahead=True)).done()
+        assert (refused.value.code, refused.value.retry) == (ErrorCode.NOT_READY, True)
+        await door.start(complete(house)).done()
+    (turn,) = house.modeld.received(Turn)
+    assert not turn.speculative
+
+
+async def test_each_document_has_its_own_session_and_lane(house: House) -> None:
+    """One lane a document: a newer place ends what was made for the older one, and nothing else."""
+    async with house.connect() as door:
+        for name in ("area.py", "other.py", "area.py"):
+            await door.start(complete(house, name)).done()
+    first, other, again = house.modeld.received(Turn)
+    assert (first.session, first.lane) == (again.session, again.lane)
+    assert first.session != other.session
+    assert first.lane != other.lane
+    assert None not in (first.lane, other.lane)
+    assert "area" not in first.lane + first.session  # a name of a file is the person's own
+
+
+async def test_no_guess_ends_a_completion_that_is_being_made(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        making = door.start(complete(house))
+        await house.modeld.wait_for(Turn)
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.offers and status.reason == "a completion is being made")
+        assert len(house.modeld.received(Turn)) == 1
+        house.modeld.release()
+        await making.done()
+        await house.modeld.wait_for(Turn, 2)
+
+
+async def test_a_model_with_tokens_for_a_gap_is_shown_both_sides(house: House) -> None:
+    (description,) = house.modeld._question("test", Describe())
+    model = evolve(description.model, fim=True, fim_tokens=GAP)
+    house.modeld.script.answers[Describe] = lambda _: [evolve(description, model=model)]
+    await house.app.stop()
+    house.app = App(house.config)
+    await house.app.start()
+    async with house.connect() as door:
+        await door.start(complete(house)).done()
+    (turn,) = house.modeld.received(Turn)
+    assert turn.prefix == (
+        Text(text=GAP[0], special=True),
+        Text(text="def area(width, height):\n    return "),
+        Text(text=GAP[1], special=True),
+        Text(text="\n\nprint(area(2, 3))\n"),
+        Text(text=GAP[2], special=True),
+    )
+
+
+async def test_what_is_made_ahead_and_what_became_of_it_is_accounted_for(house: House) -> None:
+    async with house.connect() as door:
+        await house.until(door, lambda status: status.modeld_reachable)
+        await door.start(complete(house, ahead=True)).done()
+        row = (await house.status(door)).triggers[INLINE]
+        assert (row["prefilled"] > 0, row["preemptions"]) == (True, 0)
+        house.modeld.script.answers[Turn] = lambda _: [Done(reason=Reason.PREEMPTED)]
+        await door.start(complete(house, ahead=True)).done()
+        await door.ask(CompletionUsed(ahead=True, prefilled=7, seconds=0.5))
+        row = (await house.status(door)).triggers[INLINE]
+        assert (row["preemptions"], row["wasted"], row["wasted_s"]) == (1, 7, 0.5)
+
+
+async def test_completions_that_were_not_there_do_not_speak_against_making_them_ahead(house: House) -> None:
+    async with house.connect() as door:
+        for ahead, off in ((False, 0), (True, 1)):
+            for _ in range(WINDOW):
+                await door.ask(CompletionUsed(outcome="miss", ahead=ahead))
+            assert (await house.status(door)).triggers[INLINE]["off"] == off
