@@ -114,7 +114,7 @@ class Completions:
         if not made.asked and not made.failed:
             made.asked = True
             self._tell(CompletionUsed(outcome=outcome, ahead=made.guessed))
-        if not rest or not rest.strip():
+        if not rest:
             return None
         made.ahead.shown = made.ahead.taken
         return rest
