@@ -80,7 +80,7 @@ def test_an_edit_moves_what_is_said_ends_the_selection_and_brings_its_version() 
     whole = type("Change", (), {"range": Range(Position(0, 0), Position(0, 0)), "text": "zero\n"})
     buffers.edit(URI, 7, [whole], lambda *_: None)
     assert (buffer.diagnostics[0].line, buffer.diagnostics[0].last) == (2, 3)
-    assert not buffer.selection
+    assert buffer.view().selection == ()
     assert buffer.document.version == 7
     assert buffer.as_lsp(buffer.diagnostics[0]).range == Range(Position(2, 0), Position(2, 3))
     buffers.edit("file:///w/unknown.py", 8, [whole], lambda *_: None)

@@ -8,8 +8,10 @@ import pytest
 
 from intentd.messages import Complete, CompletionUsed
 from intentd.plan.document import Place
+from intentd.shown import Diagnostic
 from intentd.sources.lsp.buffers import Buffer, Buffers
 from intentd.sources.lsp.inline import DEADLINE_MS, Completions
+from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import Done, Outcome, Reason, Timings, Tokens, Usage
 from modelwire.testing import PATIENCE_S
 
@@ -29,6 +31,7 @@ class Daemon:
     def __init__(self) -> None:
         self.asked: list[Complete] = []
         self.told: list[CompletionUsed] = []
+        self.fault: WireError | None = None
         self.open = 0
         self._replies: asyncio.Queue[object] = asyncio.Queue()
 
@@ -41,6 +44,8 @@ class Daemon:
 
     async def start(self, message: Complete) -> "Daemon":
         self.asked.append(message)
+        if self.fault:
+            raise self.fault
         return self
 
     async def __aenter__(self) -> AsyncIterator[object]:
@@ -173,3 +178,93 @@ async def test_without_a_daemon_nothing_is_made(daemon: Daemon, buffer: Buffer) 
     made.prepare(buffer, 1, 11)
     assert await made.ask(buffer, 1, 11) is None
     assert len(made) == 0
+
+
+async def test_an_edit_above_ends_what_was_made_though_its_place_is_the_same(daemon: Daemon, buffer: Buffer) -> None:
+    """I2"""
+    made = completions(daemon)
+    made.prepare(buffer, 1, 11)
+    daemon.says(Tokens(text=HEIGHT), DONE)
+    await until(lambda: made._made[buffer.uri].ahead.complete)
+    assert await made.ask(buffer, 1, 11) == HEIGHT
+    made.edited(buffer, buffer.document.replace(Place(0, 4), Place(0, 8), "perimeter"))
+    assert daemon.told[-1] == CompletionUsed(rejected=1)
+    asking = asyncio.create_task(made.ask(buffer, 1, 11))
+    daemon.says(Tokens(text="2 * (width + height)"), DONE)
+    assert await answer(asking) == "2 * (width + height)"
+
+
+async def test_what_is_typed_to_its_end_or_taken_is_accepted_and_gone(daemon: Daemon, buffer: Buffer) -> None:
+    made = completions(daemon)
+    made.prepare(buffer, 1, 11)
+    daemon.says(Tokens(text=HEIGHT), DONE)
+    await until(lambda: made._made[buffer.uri].ahead.complete)
+    assert await made.ask(buffer, 1, 11) == HEIGHT
+    made.edited(buffer, buffer.document.replace(Place(1, 11), Place(1, 11), "w"))
+    assert await made.ask(buffer, 1, 12) == HEIGHT[1:]
+    made.edited(buffer, buffer.document.replace(Place(1, 12), Place(1, 12), HEIGHT[1:]))
+    assert daemon.told[1:] == [CompletionUsed(accepted=1)]
+    assert len(made) == 0
+
+
+async def test_a_question_for_what_is_being_made_has_part_of_it(daemon: Daemon, buffer: Buffer) -> None:
+    made = completions(daemon)
+    made.prepare(buffer, 1, 11)
+    asking = asyncio.create_task(made.ask(buffer, 1, 11))
+    await until(lambda: daemon.open)
+    daemon.says(Tokens(text=HEIGHT), DONE)
+    assert await answer(asking) == HEIGHT
+    assert daemon.told == [CompletionUsed(outcome="partial", ahead=True)]
+
+
+@pytest.mark.parametrize("reason", [Reason.EXPIRED, Reason.SUPERSEDED, Reason.CANCELLED])
+async def test_a_question_that_came_to_nothing_is_not_asked_twice(
+    daemon: Daemon, buffer: Buffer, reason: Reason
+) -> None:
+    """Behind a long answer it ends by its deadline, and the editor gets null."""
+    made = completions(daemon)
+    asking = asyncio.create_task(made.ask(buffer, 1, 11))
+    daemon.says(Done(reason=reason))
+    assert await answer(asking) is None
+    assert len(daemon.asked) == 1
+    assert not daemon.told
+
+
+async def test_the_older_of_two_questions_for_what_is_being_made_gets_nothing(daemon: Daemon, buffer: Buffer) -> None:
+    """I2"""
+    made = completions(daemon)
+    older = asyncio.create_task(made.ask(buffer, 1, 11))
+    await until(lambda: daemon.open)
+    newer = asyncio.create_task(made.ask(buffer, 1, 11))
+    daemon.says(Tokens(text=HEIGHT), DONE)
+    assert await answer(newer) == HEIGHT
+    assert await answer(older) is None
+
+
+async def test_what_was_held_back_to_the_end_is_part_of_it_and_marks_are_not(daemon: Daemon, buffer: Buffer) -> None:
+    made = completions(daemon)
+    asking = asyncio.create_task(made.ask(buffer, 1, 11))
+    daemon.says(Tokens(text="width<|im_end|> <"), DONE)
+    assert await answer(asking) == "width <"
+
+
+async def test_only_the_text_around_the_place_is_sent(daemon: Daemon, buffer: Buffer) -> None:
+    """S10: what a tool says of the text must not make two prompts of one."""
+    made = completions(daemon)
+    buffer.diagnostics, buffer.selection = (Diagnostic(line=1, last=1, message="nothing is returned"),), (0, 1)
+    made.prepare(buffer, 1, 11)
+    await until(lambda: daemon.asked)
+    assert (daemon.asked[0].view.diagnostics, daemon.asked[0].view.selection) == ((), ())
+    made.closed(buffer.uri)
+
+
+async def test_a_guess_that_a_daemon_could_not_make_is_asked_for(daemon: Daemon, buffer: Buffer) -> None:
+    made = completions(daemon)
+    daemon.fault = WireError(ErrorCode.NOT_READY, "paused", retry=True)
+    made.prepare(buffer, 1, 11)
+    await until(lambda: made._made[buffer.uri].failed)
+    daemon.fault = None
+    asking = asyncio.create_task(made.ask(buffer, 1, 11))
+    daemon.says(Tokens(text=HEIGHT), DONE)
+    assert await answer(asking) == HEIGHT
+    assert [one.ahead for one in daemon.asked] == [True, False]
