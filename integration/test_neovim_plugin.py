@@ -192,6 +192,18 @@ def test_a_completion_is_accepted_whole_by_line_and_by_word(
 
 
 @with_inline_completion
+def test_the_line_endings_of_a_file_do_not_become_text(editor: Neovim, server: Server) -> None:
+    editor.command("set fileformat=dos")
+    editor.press("Go        ")
+    server.complete(COMPLETION.replace("\n", "\r\n"), line=2, character=8)
+    assert until(editor.shown, "nothing is shown") == COMPLETION
+    editor.press("<Cmd>IntentAccept line<CR>")
+    until(lambda: editor.shown() == "\n    return x", "the rest is not kept")
+    editor.press("<Cmd>IntentAccept<CR>")
+    until(lambda: editor.lines()[2:] == ["        f(x)", "    return x"], "nothing is accepted")
+
+
+@with_inline_completion
 def test_acceptance_is_undone_by_itself(editor: Neovim, server: Server) -> None:
     editor.press("Gox =")
     server.complete(" 1", line=2, character=3)

@@ -110,6 +110,16 @@ async def test_lines_are_accepted_one_by_one(house: House, editors: Editors) -> 
         assert len(house.modeld.received(Turn)) == 1
 
 
+async def test_lines_end_as_those_of_the_document(house: House, editors: Editors) -> None:
+    says(house, "    first = 1\n    second = 2")
+    async with editors() as editor:
+        uri = editor.open("lines.py", "def f():\r\n")
+        assert await editor.complete(uri, 1, 0) == "    first = 1\r\n    second = 2"
+        editor.type(uri, 1, 0, "    first = 1\r\n")
+        assert await editor.complete(uri, 2, 0) == "    second = 2"
+        assert len(house.modeld.received(Turn)) == 1
+
+
 async def test_indentation_that_is_typed_is_not_said_again(house: House, editors: Editors) -> None:
     says(house, "  ", "  return 1")
     async with editors() as editor:

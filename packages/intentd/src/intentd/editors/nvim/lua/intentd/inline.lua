@@ -12,10 +12,10 @@ local function rest()
 end
 local function withdraw() offered = offered and offered.show({ items = {} }) and nil end
 local function offer(item, client, buf, show)
-  local start = item.range.start
+  local start, text = item.range.start, item.insertText:gsub('\r\n', '\n') -- lines of a buffer have no endings
   local line = api.nvim_buf_get_lines(buf, start.line, start.line + 1, false)[1] or ''
   local column = vim.str_byteindex(line, client.offset_encoding, start.character, false)
-  offered = { text = item.insertText, row = start.line, column = column, buf = buf, show = show }
+  item.insertText, offered = text, { text = text, row = start.line, column = column, buf = buf, show = show }
   show({ items = { item } })
 end
 
