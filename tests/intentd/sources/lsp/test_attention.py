@@ -1,0 +1,84 @@
+"""What the server takes for attention: when a person rests, what is at the cursor, which document is before them."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from modelwire.messages import Turn
+
+CODE = "def area(width, height):\n    return \n"
+
+House = Any
+Editors = Any
+
+
+async def heard(editor: Any, uri: str) -> None:
+    """The server has heard of everything up to now."""
+    await editor.actions(uri, (0, 0), (0, 0))
+
+
+async def test_the_daemon_is_told_once_the_person_rests_by_their_own_rhythm(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        for at, letter in enumerate("width"):
+            editor.type(uri, 1, 11 + at, letter)
+        await heard(editor, uri)
+        server = editor.server
+        assert len(server.rhythm._between) > 0
+        server.rhythm = SimpleNamespace(press=lambda now: None, rest_s=3600.0)
+        editor.diagnose(uri, (1, "nothing is returned"))
+        await heard(editor, uri)
+        first = server._timers[uri]
+        editor.type(uri, 1, 16, " ")
+        await heard(editor, uri)
+        assert first.cancelled()
+        assert set(server._timers) == {uri}
+        assert not house.modeld.received(Turn)
+
+
+async def test_nothing_is_completed_for_who_does_not_type(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        editor.cursor(uri, 1, 11, insert=False)
+        editor.diagnose(uri, (1, "nothing is returned"))
+        turn, *_ = await house.modeld.wait_for(Turn)
+        assert not turn.ahead
+
+
+async def test_a_daemon_that_has_just_come_hears_last_of_the_document_used_last(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uris = [editor.open(name, CODE) for name in ("one.py", "two.py", "three.py")]
+        for uri in uris:
+            editor.diagnose(uri, (1, "nothing is returned"))
+        editor.cursor(uris[0], 1)
+        editor.open("silent.py", CODE)
+        await heard(editor, uris[0])
+        editor.server.link._news.clear()
+        editor.server._met()
+        assert list(editor.server.link._news) == [*uris[1:], uris[0]]
+
+
+async def test_what_was_forwarded_counts_more_than_what_a_request_holds(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        editor.diagnose(uri, (0, "no docstring"), (1, "nothing is returned"))
+        (explain, _) = await editor.actions(uri, (1, 0), (1, 0))
+        assert await editor.actions(uri, (1, 0), (1, 0), *explain.diagnostics)
+        assert [one.message for one in editor.server.buffers.get(uri).diagnostics] == [
+            "no docstring",
+            "nothing is returned",
+        ]
+        here, *_ = await editor.actions(uri, (0, 0), (0, 0))
+        assert here.title == "Explain: no docstring"
+        editor.diagnose(uri)
+        assert await editor.actions(uri, (1, 0), (1, 0)) == []
+
+
+async def test_an_empty_selection_is_none(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        editor.select(uri, 0, 1)
+        await heard(editor, uri)
+        assert editor.server.buffers.get(uri).selection == (0, 1)
+        editor.select(uri, 1, 1)
+        await heard(editor, uri)
+        assert editor.server.buffers.get(uri).selection == ()
