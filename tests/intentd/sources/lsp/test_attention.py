@@ -44,6 +44,17 @@ async def test_nothing_is_completed_for_who_does_not_type(house: House, editors:
         assert not turn.ahead
 
 
+async def test_who_types_is_completed_where_an_editor_tells_nothing_of_the_cursor(
+    house: House, editors: Editors
+) -> None:
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        editor.type(uri, 1, 11, "w")
+        (turn,) = await house.modeld.wait_for(Turn)
+        assert turn.ahead
+        assert turn.prefix[0].text == "def area(width, height):\n    return w"
+
+
 async def test_a_daemon_that_has_just_come_hears_last_of_the_document_used_last(house: House, editors: Editors) -> None:
     async with editors() as editor:
         uris = [editor.open(name, CODE) for name in ("one.py", "two.py", "three.py")]

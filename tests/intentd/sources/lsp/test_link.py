@@ -12,6 +12,7 @@ from intentd.app import App
 from intentd.messages import CompletionUsed
 from intentd.sources.lsp import link
 from intentd.sources.lsp.link import MAX_NEWS, Link, Starter
+from modelwire.client import Connection
 from modelwire.errors import WireError
 from modelwire.messages import GetStatus
 from modelwire.testing import PATIENCE_S
@@ -62,6 +63,25 @@ async def test_a_question_waits_for_a_daemon_that_is_being_started(house: House)
         house.app = App(house.config)
         await house.app.start()
         assert (await asking).figures["editors"] == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_nobody_finds_a_connection_that_closes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: asyncio.Queue[bool] = asyncio.Queue()
+
+    class Watched(Connection):
+        async def close(self) -> None:
+            seen.put_nowait(door.connected)
+            await super().close()
+
+    monkeypatch.setattr(link, "Connection", Watched)
+    door = Link(house.config.socket, start=None, met=lambda: None)
+    running = asyncio.create_task(door.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await door.found()
+        await house.app.stop()
+        assert await seen.get() is False
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

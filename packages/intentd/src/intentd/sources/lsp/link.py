@@ -77,9 +77,6 @@ class Link:
                 log.debug("intentd: %s", fault)
                 if self._start and isinstance(fault, DaemonUnreachable):
                     self._start()
-            finally:
-                self._door = None
-                self._there.clear()
             await asyncio.sleep(delay)
             delay = min(delay * 2, LAST_RETRY_S)
 
@@ -95,6 +92,8 @@ class Link:
                 async for _ in life:
                     pass
             finally:
+                self._door = None  # before it is closed: nobody must find one that closes
+                self._there.clear()
                 telling.cancel()
                 await asyncio.gather(telling, return_exceptions=True)
 
