@@ -13,6 +13,8 @@ FAMILIES = (
 """Texts of the tokens that stand before a prefix, before a suffix and before what goes between."""
 CODESTRAL = ("[PREFIX]", "[SUFFIX]", "")
 """Other models of its maker have these tokens too, and have never learnt them. What goes between follows the prefix."""
+SPELLINGS = frozenset(text for family in FAMILIES for text in family)
+"""Of tokens that are special whatever a vocabulary says of them: contents must not become one."""
 
 
 def gap_tokens(special: Mapping[str, int], name: str) -> tuple[str, ...]:

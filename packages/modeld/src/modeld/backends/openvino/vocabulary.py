@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modeld.backends.base import BackendError
+from modeld.backends.gap import SPELLINGS
 from modeld.backends.plain_text import tokenise_plain
 
 _ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "</s>", "<|end|>")
@@ -14,7 +15,8 @@ _ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_o
 
 
 class OpenVinoVocabulary:
-    """`tokenizer` is the library's. Special are the tokens that it leaves out of a text when it is told to."""
+    """`tokenizer` is the library's. Special are the tokens that it leaves out of a text when it is told to, and those
+    around a gap: Qwen's tokenizer counts them as text."""
 
     def __init__(self, tokenizer: Any, size: int) -> None:
         self._tokenizer = tokenizer
@@ -89,7 +91,7 @@ class OpenVinoVocabulary:
         shown = self._tokenizer.decode(each, skip_special_tokens=False)
         plain = self._tokenizer.decode(each, skip_special_tokens=True)
         pairs = zip(known, shown, plain, strict=True)
-        return {token: text for token, text, without in pairs if text and not without}
+        return {token: text for token, text, without in pairs if text and (not without or text in SPELLINGS)}
 
     def _put_first(self) -> Sequence[int]:
         """What the tokenizer puts before a text by itself."""
