@@ -28,7 +28,7 @@ LINGER_MS = 500
 _SEND_HWM = 128
 _RECEIVE_HWM = 64
 _TOGETHER = 16
-"""Messages that leave at once; more do not wait for the loop's turn."""
+"""So many messages do not wait for the loop's turn, nor does one that ends an operation."""
 _POLLIN = int(zmq.POLLIN)
 
 
@@ -222,7 +222,7 @@ class Router:
         return sum(peer.outbox.size for peer in self._peers.values())
 
     def send(self, client: str, op: str, message: Any) -> None:
-        """Sends with all that is said before the loop turns, or keeps for later what a slow client does not take.
+        """Sends with what else is said in this turn of the loop, or keeps for later what a slow client does not take.
 
         Never blocks; nothing is sent to the gone.
         """
@@ -235,7 +235,7 @@ class Router:
         if not self._leaving:  # libzmq's thread is woken once for all of them
             asyncio.get_running_loop().call_soon(self._leave, self._socket)
         self._leaving.append((peer, op, message, data))
-        if len(self._leaving) >= _TOGETHER:
+        if len(self._leaving) >= _TOGETHER or type(message) in self._protocol.terminal:
             self._leave(self._socket)
 
     def _encode(self, op: str, message: Any) -> tuple[Any, bytes]:
