@@ -2,7 +2,8 @@
 
 Nothing is downloaded: the code is Python's own standard library, as it stands where the bench runs. The packaged model
 is far too small to carry out an edit that it is told. So a task holds what is asked and the beginning of its answer,
-with the edit made already, and the model goes on from there, mostly by copying.
+with the edit made already, and the model goes on from there. Of many definitions those were taken with which it mostly
+copies (`copied` in the result, of the answer without drafts); with others it soon writes something else.
 """
 
 import ast
@@ -81,12 +82,12 @@ def copies() -> list[Task]:
         rename(excerpt("bisect", "insort_right", 2_000), "lo", "low", 0.80),
         parameter(excerpt("calendar", "isleap", 1_500), "strict=False", 0.55),
         parameter(excerpt("linecache", "clearcache", 1_700), "strict=False", 0.60),
-        docstrings(excerpt("bisect", "insort_right", 3_200), 0.65),
-        docstrings(excerpt("heapq", "heappush", 2_500), 0.75),
+        docstrings(excerpt("copy", "deepcopy", 2_400), 0.60),
+        docstrings(excerpt("gzip", "compress", 2_400), 0.60),
         fix(excerpt("filecmp", "cmp", 1_800), "s1[0] != stat.S_IFREG", "s1[0] == stat.S_IFREG", 0.75),
         fix(excerpt("bisect", "insort_right", 2_200), "hi = len(a)", "hi = len(x)", 0.80),
-        reformat(excerpt("bisect", "insort_right", 2_000), "two spaces of indentation", two_spaces, 0.60),
-        reformat(excerpt("csv", "DictReader", 2_200), "two spaces of indentation", two_spaces, 0.55),
+        reformat(excerpt("copy", "deepcopy", 2_400), "two spaces of indentation", two_spaces, 0.60),
+        reformat(excerpt("difflib", "diff_bytes", 2_400), "double quotes", double_quotes, 0.60),
     ]
 
 
