@@ -1,8 +1,16 @@
 """What guesses were good for, as the daemon counts it."""
 
-from intentd.messages import Pause
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from intentd import speculator
+from intentd.messages import DaemonStatus, Pause
+from intentd.plan.ledger import FIRST_RETRY_S
 from modelwire.messages import Accepted, Done, Outcome, Progress, Reason, Started, Turn, Usage
-from tests.intentd.daemon.talk import House, ask, turns
+from tests.intentd.daemon.talk import House, ask, turns, warm
 
 
 async def test_a_fix_of_the_first_is_prepared_too_and_has_an_account_of_its_own(house: House) -> None:
@@ -54,17 +62,38 @@ async def test_a_guess_that_a_question_stops_is_kept_in_mind_and_lost_only_with_
         assert status.triggers["test_failed"]["wasted"] == status.triggers["test_failed"]["prefilled"] == 40
 
 
+async def nobody_asks(house: House, door: Any) -> DaemonStatus:
+    """Tests fail and are mended until that is no reason to guess any more."""
+    while True:
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: status.reason not in ("", "an offer is being prefilled"))
+        if status.reason == "guesses for test_failed are switched off: too few are asked for":
+            return status
+        await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+        await house.until(door, lambda status: not status.offers)
+
+
 async def test_guesses_that_nobody_asks_for_are_counted_and_end(house: House) -> None:
     async with house.connect() as door:
-        while True:
-            await house.command(door, "plain")
-            status = await house.until(door, lambda status: status.reason not in ("", "an offer is being prefilled"))
-            if status.reason == "guesses for test_failed are switched off: too few are asked for":
-                break
-            await house.printed(door, b"5 passed in 0.1s\n", exit=0)
-            await house.until(door, lambda status: not status.offers)
+        status = await nobody_asks(house, door)
         account = status.triggers["test_failed"]
         assert account["off"] == status.triggers["others"]["off"] == 1
         assert account["wasted"] == account["prefilled"] > 0
         assert (await ask(house, door))[1].reason is Reason.END
         house.app.speculator.ledger.check()
+
+
+async def test_what_was_switched_off_is_tried_again_after_a_while(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead)
+    monkeypatch.setattr(speculator, "time", clock)
+    async with house.connect() as door:
+        status = await nobody_asks(house, door)
+        assert 0 < status.triggers["test_failed"]["retry_s"] <= FIRST_RETRY_S
+        ahead = FIRST_RETRY_S
+        await house.until(door, warm)
+        assert (await ask(house, door))[1].usage.outcome is Outcome.HIT
+        account = (await house.status(door)).triggers["test_failed"]
+        assert (account["off"], account["retry_s"], account["hits"]) == (0, 0, 1)

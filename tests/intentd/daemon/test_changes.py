@@ -3,6 +3,7 @@
 import pytest
 
 from intentd import texts
+from modelwire.messages import Cancel, Turn
 from tests.intentd.daemon.talk import House, ask, asked_text, offers, turns, warm
 
 
@@ -41,3 +42,15 @@ async def test_a_file_that_is_being_written_withdraws_nothing(house: House, monk
         source.write_text(whole)
         await house.until(door, warm)
         assert len(await offers(house, door)) == 4
+
+
+async def test_a_guess_that_a_change_made_wrong_while_it_was_made_is_replaced(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        source = house.workspace / "tests" / "test_prices.py"
+        source.write_text(source.read_text().replace("== 120", "== 121"))
+        await house.modeld.wait_for(Cancel, 1)
+        await house.modeld.wait_until(lambda: "== 121" in str(turns(house, speculative=True)[-1].suffix))
+        assert len(turns(house, speculative=True)) == 2

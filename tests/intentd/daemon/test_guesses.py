@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from intentd import speculator
 from intentd.messages import CommandFinished, CommandStarted, Pause
 from modelwire.messages import Cancel, Done, Error, Outcome, Reason, Turn
@@ -138,4 +140,26 @@ async def test_a_machine_that_lacks_something_is_left_alone(house: House) -> Non
         house.modeld.script.held = False
         assert (await ask(house, door))[1].reason is Reason.END
         house.app.speculator.press(None)
+        await house.until(door, warm)
+
+
+@pytest.mark.parametrize(("why", "reason"), [("pause", "paused"), ("command", "a wrapped command is running")])
+async def test_a_guess_in_flight_yields_to_a_pause_and_to_a_command(house: House, why: str, reason: str) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 1)
+        if why == "pause":
+            await door.ask(Pause(paused=True))
+        else:
+            door.start(CommandStarted(run="long", argv=("make",), cwd=str(house.workspace)))
+        await house.modeld.wait_for(Cancel, 1)
+        status = await house.until(door, lambda status: status.reason == reason)
+        assert status.state != "guessing"
+        assert len(turns(house, speculative=True)) == 1
+        house.modeld.script.held = False
+        if why == "pause":
+            await door.ask(Pause(paused=False))
+        else:
+            await door.ask(CommandFinished(run="long", exit=0, signal=None, output=b"", total=0))
         await house.until(door, warm)
