@@ -62,7 +62,7 @@ def whole(text: str) -> View:
 
 
 def uncoloured(text: str) -> list[View]:
-    """The text as it is, and without the codes of colours that are spelled out in it, as in a string printed as code."""
+    """The text as it is, and without the codes of colours spelled out in it, as in a string that is printed as code."""
     view = _without(text, (hit.span() for hit in _COLOUR.finditer(text)))
     return [whole(text), view] if len(view.starts) > 1 else [view]
 
@@ -84,7 +84,7 @@ def _between_lines(text: str) -> Iterator[Gap]:
 def _inside(text: str, gaps: Iterable[Gap]) -> Iterator[Gap]:
     """Those between two characters that a secret may be made of."""
     for start, end in gaps:
-        if 0 < start and end < len(text) and text[start - 1] in _PART and text[end] in _PART:
+        if start > 0 and end < len(text) and text[start - 1] in _PART and text[end] in _PART:
             yield start, end
 
 
