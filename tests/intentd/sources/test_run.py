@@ -128,6 +128,16 @@ def test_much_output_passes_whole_and_in_little_memory(environment: Environment)
     assert peak_kib < 64 * 1024
 
 
+def test_much_output_passes_a_terminal_whole_and_in_little_memory(open_screen: Open) -> None:
+    """I1: 100 MB of lines, while neither the wrapper nor what it started ever held much."""
+    line = "x" * 79
+    screen = open_screen([SH, "-c", f"yes {line} | head -n 1250000; read line"], wrapped=True)
+    screen.skip(1_250_000 * (len(line) + 2))
+    assert max(screen.peaks_kib()) < 64 * 1024
+    screen.type(b"\r")
+    assert screen.end() == (b"\r\n", 0)
+
+
 def test_a_reader_that_leaves_stops_the_command_as_without(environment: Environment) -> None:
     """I1: the command meets SIGPIPE."""
     command = subprocess.Popen([*WRAPPER, "/usr/bin/yes"], env=environment, stdout=subprocess.PIPE)
@@ -226,14 +236,17 @@ def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothi
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_ctrl_c_reaches_the_command_through_its_terminal(open_screen: Open, wrapped: bool) -> None:
+@pytest.mark.parametrize(("key", "number"), [(b"\x03", signal.SIGINT), (b"\x1c", signal.SIGQUIT)])
+def test_a_key_that_signals_reaches_the_command_through_its_terminal(
+    open_screen: Open, wrapped: bool, key: bytes, number: int
+) -> None:
     """I1"""
-    screen = open_screen([SH, "-c", "echo ready; exec sleep 60"], wrapped=wrapped)
+    screen = open_screen([SH, "-c", "ulimit -c 0; echo ready; exec sleep 60"], wrapped=wrapped)
     screen.until(b"ready")
-    screen.type(b"\x03")
+    screen.type(key)
     output, status = screen.end()
-    assert os.WTERMSIG(status) == signal.SIGINT
-    assert output == b"ready\r\n^C"
+    assert os.WTERMSIG(status) == number
+    assert output == b"ready\r\n^" + bytes([key[0] + 64])
 
 
 def test_keys_and_their_echo_are_the_same(open_screen: Open) -> None:
@@ -243,6 +256,43 @@ def test_keys_and_their_echo_are_the_same(open_screen: Open) -> None:
         screen = open_screen([SH, "-c", "echo ready; read line; echo got $line"], wrapped=wrapped)
         screen.until(b"ready")
         screen.type(b"helo\x7flo\r")
+        outputs.append(screen.end())
+    assert outputs[1] == outputs[0]
+
+
+ASKS = r"""
+import os, tty
+tty.setraw(0)
+os.write(1, b"\x1b[?1049h\x1b[6n")
+place = b""
+while not place.endswith(b"R"):
+    place += os.read(0, 1)
+os.write(1, b"at %r " % place)
+os.write(1, b"keys %r\x1b[?1049l" % os.read(0, 16))
+"""
+
+
+def test_a_program_that_draws_and_asks_the_terminal_gets_its_answers(open_screen: Open) -> None:
+    """I1: the alternate screen, a report that the terminal types, keys that are no signals while it is raw."""
+    outputs = []
+    for wrapped in (False, True):
+        screen = open_screen([PYTHON, "-c", ASKS], wrapped=wrapped)
+        screen.until(b"\x1b[6n")
+        screen.type(b"\x1b[3;7R")
+        screen.until(b"at ")
+        screen.type(b"\x03\x1a\x1b[A")
+        outputs.append(screen.end())
+    assert b"at b'\\x1b[3;7R' keys b'\\x03\\x1a\\x1b[A'" in outputs[0][0]
+    assert outputs[1] == outputs[0]
+
+
+def test_the_end_of_typed_input_is_the_commands(open_screen: Open) -> None:
+    """I1: Ctrl-D."""
+    outputs = []
+    for wrapped in (False, True):
+        screen = open_screen([SH, "-c", "echo ready; cat; echo over"], wrapped=wrapped)
+        screen.until(b"ready")
+        screen.type(b"word\r\x04")
         outputs.append(screen.end())
     assert outputs[1] == outputs[0]
 
