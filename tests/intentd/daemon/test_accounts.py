@@ -62,11 +62,14 @@ async def test_a_guess_that_a_question_stops_is_kept_in_mind_and_lost_only_with_
         assert status.triggers["test_failed"]["wasted"] == status.triggers["test_failed"]["prefilled"] == 40
 
 
+BUSY = ("", "an offer is being prefilled")
+
+
 async def nobody_asks(house: House, door: Any) -> DaemonStatus:
     """Tests fail and are mended until that is no reason to guess any more."""
     while True:
         await house.command(door, "plain")
-        status = await house.until(door, lambda status: status.reason not in ("", "an offer is being prefilled"))
+        status: DaemonStatus = await house.until(door, lambda status: status.reason not in BUSY)
         if status.reason == "guesses for test_failed are switched off: too few are asked for":
             return status
         await house.printed(door, b"5 passed in 0.1s\n", exit=0)
