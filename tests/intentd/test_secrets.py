@@ -1,20 +1,23 @@
-"""I3 from end to end: planted secrets in files, in what was changed and in what commands print reach no prompt."""
+"""I3 from end to end: planted secrets in files, in what was changed, printed or reported are not sent to modeld."""
 
-from collections.abc import Callable, Iterator
-from importlib.resources import files
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 
+from intentd import planner
 from intentd.intake import Intake
-from intentd.plan.events import CommandEnded
+from intentd.plan.events import Changed, CommandEnded
+from intentd.plan.offers import OfferBook
 from intentd.plan.privacy import REDACTED, Scrubbed
-from intentd.plan.templates import Template, parse
 from intentd.plan.tools import catalogue
-from intentd.plan.triggers import Failure
-from intentd.plan.turns import build
-from intentd.texts import Look, Texts
-from modelwire.messages import ChatMessage
+from intentd.planner import Planner
+from intentd.shelf import TemplateShelf
+from modelwire.messages import Turn
+from modelwire.protocol import MODELD
+from modelwire.testing import PATIENCE_S
 from tests.intentd.plan.privacy.corpus import Planted, planted
 
 INTAKE = Intake(catalogue())
@@ -32,75 +35,91 @@ module.py:4: AssertionError
 =========================== short test summary info ============================
 FAILED module.py::test_x - assert 1 == 2
 """
+JUNIT = """<testsuites><testsuite><testcase classname="module" name="test_x"><failure message="assert 1 == 2">
+module.py:4: AssertionError
+E   assert 1 == 2
+{0}</failure></testcase></testsuite></testsuites>"""
+CODEC = MODELD.codec()
+
+
+class Desk:
+    """A workspace with one module, and the daemon's own way from what happens there to the bytes for modeld."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.module = root, root / "module.py"
+        self.planner = Planner(TemplateShelf(root / "none"))
+        self.committed = ""
+
+    async def sent(self, printed: str = "quiet", *, now: str = CLEAN, before: str = CLEAN, report: str = "") -> bytes:
+        """The turn about a test that failed, as it goes over the wire."""
+        self.module.write_text(now)
+        self.committed = before
+        argv = ("pytest", "--junitxml=r.xml") if report else ("pytest",)
+        if report:  # pytest writes control characters so
+            (self.root / "r.xml").write_text(JUNIT.format(escape(report).replace("\x1b", "#x1B")))
+        event = CommandEnded(
+            workspace=str(self.root),
+            cwd=str(self.root),
+            exit=1,
+            output=OUTPUT.format(printed),
+            argv=argv,
+            changed=(Changed(str(self.module), hashlib.sha256(before.encode()).hexdigest()),),
+        )
+        book = OfferBook()
+        book.take(event, INTAKE.failures(event, cut=False, started_ns=0))
+        (offering,) = book.all()
+        turn = await self.planner.turn(offering, "explain", 32768)
+        return CODEC.encode("1", Turn(session="s", prefix=turn.prefix, suffix=turn.suffix, decode=turn.decode))
+
+    async def every(self, plant: Planted) -> list[bytes]:
+        """Where a secret is in the file, was in it, has come into it, was printed, and was reported."""
+        return [
+            await self.sent(now=plant.text, before=plant.text),
+            await self.sent(before=plant.text),
+            await self.sent(now=plant.text),
+            await self.sent(plant.text),
+            await self.sent(report=plant.text),
+        ]
+
+    async def left(self, plants: list[Planted]) -> list[tuple[str, str, int]]:
+        """(kind, place, which of the turns) of the secrets of which a piece is sent."""
+        return [
+            (plant.kind, plant.place, number)
+            for plant in plants
+            for number, turn in enumerate(await self.every(plant))
+            if any(piece.encode() in turn for piece in plant.pieces)
+        ]
 
 
 @pytest.fixture
-def template() -> Template:
-    return parse("test_failed.toml", files("intentd").joinpath("templates", "test_failed.toml").read_text())
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    monkeypatch.setattr(planner, "content", lambda *_: desk.committed.encode())
+    monkeypatch.setattr(planner, "BUILD_S", PATIENCE_S)
+    yield desk
+    desk.planner.close()
 
 
-@pytest.fixture
-def prompts(tmp_path: Path, template: Template) -> Callable[[Planted], Iterator[str]]:
-    """What would be sent where a secret is in the file, was in it, has come into it, and was printed."""
-    texts, module = Texts(), tmp_path / "module.py"
-
-    def prompt(failure: Failure, now: str, before: str) -> str:
-        module.write_text(now)
-        look: Look = texts.look(str(tmp_path))
-        known = {str(module): lambda: texts.fit(before.encode())}
-        turn = build(failure, template, workspace=str(tmp_path), context=32768, read=look.read, before=known)
-        (message,) = turn.suffix
-        assert isinstance(message, ChatMessage)
-        return message.content
-
-    def failed(printed: str) -> Failure:
-        output = OUTPUT.format(printed)
-        event = CommandEnded(workspace=str(tmp_path), cwd=str(tmp_path), exit=1, output=output, argv=("pytest",))
-        (failure,) = INTAKE.failures(event, cut=False, started_ns=0) or ()
-        return failure
-
-    def every(plant: Planted) -> Iterator[str]:
-        yield prompt(failed("quiet"), plant.text, plant.text)
-        yield prompt(failed("quiet"), CLEAN, plant.text)
-        yield prompt(failed("quiet"), plant.text, CLEAN)
-        yield prompt(failed(plant.text), CLEAN, CLEAN)
-
-    return every
-
-
-Prompts = Callable[[Planted], Iterator[str]]
-
-
-def left(prompts: Prompts, plants: list[Planted]) -> list[tuple[str, str, int]]:
-    """(kind, place, which of the prompts) of the secrets of which a piece is in a prompt."""
-    return [
-        (plant.kind, plant.place, number)
-        for plant in plants
-        for number, prompt in enumerate(prompts(plant))
-        if any(piece in prompt for piece in plant.pieces)
-    ]
-
-
-def test_no_planted_secret_is_in_a_prompt(prompts: Prompts) -> None:
-    """I3: at least 200 of 20 kinds, whole and split, each in a file, on either side of a diff, and printed."""
+async def test_no_planted_secret_is_sent(desk: Desk) -> None:
+    """I3: at least 200 of 20 kinds, whole and split, each in a file, on either side of a diff, printed and reported."""
     plants = list(planted())
     assert len(plants) >= 200
     assert len({plant.kind for plant in plants}) >= 20
-    assert left(prompts, plants) == []
+    assert await desk.left(plants) == []
 
 
-def test_what_stood_around_a_secret_is_in_the_prompt(prompts: Prompts) -> None:
+async def test_what_stood_around_a_secret_is_sent(desk: Desk) -> None:
     """Else the test above would pass for an empty prompt."""
     for plant in [plant for plant in planted() if plant.place == "file"][::10]:
-        assert all(REDACTED in prompt for prompt in prompts(plant))
+        assert all(REDACTED.encode() in turn for turn in await desk.every(plant))
 
 
 @pytest.mark.parametrize("broken", ["intentd.texts.scrub", "intentd.intake.scrub_long"])
-def test_without_the_scanner_the_secrets_are_there(
-    prompts: Prompts, monkeypatch: pytest.MonkeyPatch, broken: str
+async def test_without_the_scanner_the_secrets_are_there(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    """The measurement itself: it sees what a broken scanner lets through, in files and diffs as in what was printed."""
+    """The measurement itself: it sees what a broken scanner lets through, wherever it comes from."""
     monkeypatch.setattr(broken, lambda text, **_: Scrubbed(text))
     plants = [plant for plant in planted() if plant.place == "file" and "\n" not in plant.pieces][::10]
-    seen = {number for _, _, number in left(prompts, plants)}
-    assert seen == ({0, 1, 2} if "texts" in broken else {3})
+    seen = {number for _, _, number in await desk.left(plants)}
+    assert seen == ({0, 1, 2} if "texts" in broken else {3, 4})

@@ -246,6 +246,17 @@ async def test_silence_is_measured_by_the_clock_that_was_given(endpoint: str) ->
         assert served.router.silent(104.0, 1000) == [two]
 
 
+async def test_time_in_which_nobody_looked_is_nobodys_silence(endpoint: str) -> None:
+    """A daemon that was stopped, or starved, has not read yet what its clients said meanwhile."""
+    now = 100.0
+    async with serving(endpoint, clock=lambda: now) as served, connected(endpoint, 1) as (client,):
+        await client.say("1", Hello())
+        name, _ = await served.next()
+        assert served.router.silent(101.0, 3000) == []
+        assert served.router.silent(160.0, 3000) == []
+        assert served.router.silent(161.0, 3000) == [name]
+
+
 async def test_the_client_that_was_silent_longest_makes_room_for_a_new_one(endpoint: str) -> None:
     gone: list[str] = []
     async with serving(endpoint, max_clients=2, on_gone=gone.append) as served, connected(endpoint, 3) as clients:

@@ -18,10 +18,10 @@ def test_a_trigger_that_nobody_asks_for_is_switched_off_and_tried_again() -> Non
     assert not ledger.switched_off(0.0)
     waste(ledger, 1)
     assert ledger.switched_off(0.0) == {"crash"}
-    assert ledger.next_retry(0.0) == FIRST_RETRY_S
+    assert ledger.figures(0.0)["crash"]["retry_s"] == FIRST_RETRY_S
     assert not ledger.switched_off(FIRST_RETRY_S)
     waste(ledger, 1, FIRST_RETRY_S)  # the one more guess was in vain as well: it takes longer from here on
-    assert ledger.next_retry(FIRST_RETRY_S) == 2 * FIRST_RETRY_S
+    assert ledger.figures(FIRST_RETRY_S)["crash"]["retry_s"] == 2 * FIRST_RETRY_S
 
 
 def test_a_guess_that_was_asked_for_switches_its_trigger_on() -> None:

@@ -1,11 +1,17 @@
 """Offers follow the test runs of their workspaces."""
 
+from pathlib import Path
+
+import pytest
 from attrs import evolve
 
+from intentd.plan.commands import Command
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import MAX_WORKSPACES, OfferBook
-from intentd.plan.triggers import Failure
+from intentd.plan.tools import Reader, catalogue
+from intentd.plan.triggers import Failure, find_failures
 
+RECORDED = Path(__file__).parent / "tools" / "recorded"
 EVENT = CommandEnded(workspace="/w", cwd="/w", exit=1, output="")
 FIRST = Failure(name="t.py::first", path="/w/t.py", message="m")
 SECOND = Failure(name="t.py::second", path="/w/t.py", message="m")
@@ -97,3 +103,59 @@ def test_the_book_keeps_a_bounded_number_of_workspaces() -> None:
     for number in range(MAX_WORKSPACES + 5):
         book.take(evolve(EVENT, workspace=f"/{number}"), (FIRST,))
     assert len(book.all()) == MAX_WORKSPACES
+
+
+@pytest.mark.parametrize(
+    ("words", "exit"),
+    [
+        ("pytest -x", 1),
+        ("pytest -qx tests", 1),
+        ("python -m pytest --maxfail=1", 1),
+        ("python -m unittest -f", 1),
+        ("npx jest --bail", 1),
+        ("vitest run --bail=1", 1),
+        ("pytest", 2),
+        ("pytest", 3),
+    ],
+)
+def test_a_run_that_may_have_stopped_early_takes_no_offer_of_what_it_has_not_come_to(words: str, exit: int) -> None:
+    book = OfferBook()
+    argv = tuple(words.split())
+    first, second = (evolve(one, tool=Command(argv, "/w").tool or "") for one in (FIRST, SECOND))
+    book.take(evolve(EVENT, argv=argv), (first, second))
+    assert book.take(evolve(EVENT, argv=argv, exit=exit), (evolve(second, message="other"),))
+    assert [(offer.failure.name, offer.failure.message) for offer in book.of("/w")] == [
+        ("t.py::second", "other"),
+        ("t.py::first", "m"),
+    ]
+    book.take(evolve(EVENT, argv=argv, exit=0), ())
+    assert book.of("/w") == ()
+
+
+def test_a_test_that_fails_otherwise_than_before_is_one_offer() -> None:
+    """Also where the command does not say which tests it selects."""
+    book = OfferBook()
+    book.take(evolve(EVENT, argv=("pytest",)), (FIRST, SECOND))
+    book.take(evolve(EVENT, argv=("pytest", "-k", "first")), (evolve(FIRST, message="other"),))
+    assert [offer.failure.message for offer in book.of("/w")] == ["other", "m"]
+
+
+@pytest.mark.parametrize(
+    ("recording", "exit", "left"),
+    [
+        ("pytest-fine", 0, []),
+        ("pytest-first", 1, ["tests/test_shop.py::test_total_of_two", "t.py::first", "t.py::second"]),
+        ("pytest-interrupted", 2, ["tests/test_interrupted.py::test_fails", "t.py::first", "t.py::second"]),
+        ("pytest-internal", 3, ["t.py::first", "t.py::second"]),
+        ("pytest-usage", 4, ["t.py::first", "t.py::second"]),
+        ("pytest-none", 5, ["t.py::first", "t.py::second"]),
+    ],
+)
+def test_only_a_run_that_has_run_its_tests_takes_offers_away(recording: str, exit: int, left: list[str]) -> None:
+    """pytest's exit statuses: fine, failed, interrupted, an error of its own, wrong words, no tests."""
+    book = OfferBook()
+    book.take(evolve(EVENT, argv=("pytest",)), (FIRST, SECOND))
+    output = (RECORDED / f"{recording}.txt").read_text()
+    event = evolve(EVENT, argv=("pytest",), exit=exit, output=output)
+    book.take(event, find_failures(event, Reader(catalogue().tools)))
+    assert [offer.failure.name for offer in book.of("/w")] == left

@@ -1,5 +1,6 @@
 """Owns the terminal that the tests of `run` sit at: a real pseudo-terminal with a session of its own."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -13,9 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 DEADLINE_S = 30.0
+MUCH_S = 240.0
 WRAPPER = (sys.executable, "-m", "intentd", "run", "--")
 
 
@@ -83,6 +86,24 @@ class Screen:
         _, status = os.waitpid(self.pid, 0)
         self.pid = 0
         return self.seen, status
+
+    def skip(self, count: int) -> None:
+        """Reads so many bytes and keeps none of them."""
+        deadline = time.monotonic() + MUCH_S
+        while count > 0:
+            assert time.monotonic() < deadline, f"{count} bytes never came"
+            assert self._read(0.1) is not False, f"ended {count} bytes too early"
+            count, self.seen = count - len(self.seen), b""
+        assert count == 0, f"{-count} bytes too many came"
+
+    def peaks_kib(self) -> list[int]:
+        """The most memory that the process and each one below it that still lives ever held."""
+        here, peaks = psutil.Process(self.pid), list[int]()
+        for one in (here, *here.children(recursive=True)):
+            with contextlib.suppress(FileNotFoundError):
+                _, known, rest = Path(f"/proc/{one.pid}/status").read_text().partition("VmHWM:")
+                peaks += [int(rest.split()[0])] if known else []
+        return peaks
 
     def close(self) -> None:
         if self.pid:

@@ -187,10 +187,9 @@ class DaemonStatus:
     Figures: `guesses_sent`, `guesses_finished`, `guesses_failed`, `answers`, and of those `answers_hit`,
     `answers_partial`, `answers_warm`, `answers_cold`, `answers_failed`; `commands_running`, `editors`; while one
     guess is prefilled `guess_done` and `guess_total` tokens; `completions_accepted`, `completions_rejected`. Of each
-    trigger: `asks`,
-    `hits`, `partials`, `warm`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`, `off` (1 while it
-    is switched off). `others` are the offers behind the first, `fix` the changes that mend. `problems` are lines about
-    unusable files of the user's.
+    trigger: `asks`, `hits`, `partials`, `warm`, `misses`, `preemptions`, `prefilled` and `wasted` tokens, `wasted_s`,
+    `off` (1 while it is switched off) and `retry_s` until it is tried again. `others` are the offers behind the first,
+    `fix` the changes that mend. `problems` are lines about unusable files of the user's.
     """
 
     state: str

@@ -17,13 +17,13 @@ from intentd.guesser import FAULTS, Guesser
 from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
-from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide
+from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide, must_stop
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError
 from intentd.planner import Planner
 from intentd.sources.files import FileWatch
 from intentd.warmth import Warmth
 from modelwire.client import Client, OperationStream
-from modelwire.errors import ErrorCode, WireError
+from modelwire.errors import DaemonUnreachable, ErrorCode, WireError
 from modelwire.link import probe
 from modelwire.messages import Done, Outcome
 
@@ -106,13 +106,13 @@ class Speculator:
 
     def poke(self) -> None:
         """Something has changed that a decision may depend on."""
+        if must_stop(self.situation(())):
+            self._guesser.stop()
         self._changed.set()
 
     def press(self, lack: str | None) -> None:
-        """What the machine lacks from now on; the guess in flight yields to that."""
+        """What the machine lacks from now on."""
         self._pressure = lack
-        if lack:
-            self._guesser.stop()
         self.poke()
 
     # --- the connection ---------------------------------------------------------------------------------------
@@ -153,12 +153,21 @@ class Speculator:
                 await self._consider(client)
             changed = await self._wait(CHECK_S)
             if not changed:
-                await client.status()
+                await self._look_after(client)
                 changed = off != self.ledger.switched_off(time.monotonic())
                 if client.welcome.instance != self._instance:
                     await self._guesser.drop()
                     await self._meet(client)
                     changed = True
+
+    @staticmethod
+    async def _look_after(client: Client) -> None:
+        """Its link notices a modeld that is gone or hangs; an answer that is late may be late because of us."""
+        try:
+            await client.status()
+        except DaemonUnreachable:
+            if not client.connected:
+                raise
 
     async def _part(self) -> None:
         await self._guesser.drop()

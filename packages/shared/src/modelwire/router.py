@@ -24,6 +24,8 @@ from modelwire.protocol import Protocol
 OUTBOX_BYTES = 8 * 1024 * 1024
 MAX_CLIENTS = 1024
 RETRY_S = 0.01
+LOOK_S = 2.0
+"""So often somebody asks who is silent, at least."""
 LINGER_MS = 500
 _SEND_HWM = 128
 _RECEIVE_HWM = 64
@@ -75,6 +77,7 @@ class Router:
         self._max_clients = max_clients
         self._peers: dict[str, _Peer] = {}
         self._leaving: list[tuple[_Peer, str, Any, bytes]] = []
+        self._looked: float | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -203,7 +206,16 @@ class Router:
         return peer.heard if peer else None
 
     def silent(self, now: float, after_ms: float) -> list[str]:
-        """The clients of which nothing was heard for `after_ms`, with or without operations."""
+        """The clients of which nothing was heard for `after_ms`, with or without operations. For every second.
+
+        Where nobody asked for longer than LOOK_S, this process did not run (it was stopped, or starved). That time does
+        not count: what the clients said in it has not been read yet.
+        """
+        missed = now - self._looked - LOOK_S if self._looked is not None else 0.0
+        self._looked = now
+        if missed > 0:
+            for peer in self._peers.values():
+                peer.heard = min(now, peer.heard + missed)
         return [peer.name for peer in self._peers.values() if (now - peer.heard) * 1000 > after_ms]
 
     def forget(self, client: str) -> None:

@@ -52,8 +52,8 @@ from modelwire.messages import (
 from modelwire.protocol import MODELD, Protocol
 from modelwire.router import Router
 
-PATIENCE_S = 10.0
-"""Every wait of a test ends after so long with an error that says what did not come."""
+PATIENCE_S = 60.0
+"""Every wait of a test ends after so long with an error that says what did not come. It is for crowded machines."""
 
 MODEL = ModelDescription(
     name="scripted",

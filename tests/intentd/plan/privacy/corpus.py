@@ -223,6 +223,8 @@ def _split(rng: random.Random, kind: str, form: str, place: str, secret: str) ->
         painted = "\x1b[0m\x1b[33m".join(coloured)
         yield Planted(kind, "colours", lay(rng, form.format(painted)), pieces_of([secret]))
         yield Planted(kind, "wrapped", *_broken(rng, lay, form, secret, "\n"))
+        if "\n" not in secret:
+            yield Planted(kind, "codes", *_broken(rng, lay, form, secret, r"\x1b[0m\x1b[33m"))
     elif place == "diff" and ("'{}'" in form or '"{}"' in form) and "\n" not in secret:
         yield Planted(kind, "diff lines", *_broken(rng, lay, form, secret, '"\n    "' if '"' in form else "'\n    '"))
     elif "'{}'" in form or '"{}"' in form:

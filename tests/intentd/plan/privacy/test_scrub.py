@@ -21,7 +21,7 @@ def test_the_corpus_is_as_wide_as_it_says() -> None:
     assert len(PLANTED) >= 200
     assert len({plant.kind for plant in PLANTED}) >= 20
     places = Counter(plant.place for plant in PLANTED)
-    assert places.keys() == {"file", "diff", "terminal", "colours", "wrapped", "diff lines", "literals"}
+    assert places.keys() == {"file", "diff", "terminal", "colours", "codes", "wrapped", "diff lines", "literals"}
     assert min(places.values()) >= 15
     assert all(plant.pieces for plant in PLANTED)
 
@@ -88,6 +88,7 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "PASSWORD=********",
         "max_tokens: 1024",
         "token = tokens[index]",
+        "password = &buffer",
         '{"password": "", "token": null, "key": "name"}',
         "monkey: 12345678abcdefgh",
         "compass = 4f5e6d7c8b9a",
@@ -121,6 +122,8 @@ def test_what_only_speaks_of_secrets_stays(line: str) -> None:
         ("postgres://shop:hunter2@db.test/shop", "postgres://shop:[redacted]@db.test/shop"),
         ("assert password == 'hunter2'", "assert password == '[redacted]'"),
         ('password: str = "hunter2"', 'password: str = "[redacted]"'),
+        ("DB_PASSWORD=&hunter", "DB_PASSWORD=[redacted]"),
+        (r"'bad \x1b[31mghp_a1B2c3a1B2c3a1B2c3a1B2c3a1B2c3a1B2c3\x1b[0m'", r"'bad \x1b[31m[redacted]\x1b[0m'"),
     ],
 )
 def test_only_the_value_is_taken_out(line: str, left: str) -> None:

@@ -1,6 +1,7 @@
 """Owns what a command's words say: which tool it starts, which tests it selects, which reports it writes."""
 
 import posixpath
+import re
 from collections.abc import Iterator, Set
 
 from attrs import frozen
@@ -12,6 +13,16 @@ _KNOWN = frozenset({"pytest", "unittest", "mypy", "ruff", "tsc", "jest", "vitest
 _JUNIT = ("--junitxml", "--junit-xml", "--outputFile")
 _REPORTLOG = ("--report-log",)
 _SETTINGS = (".ini", ".toml", ".cfg", ".xml", ".json", ".jsonl")
+_STOPS_EARLY = {
+    "pytest": re.compile(r"-[a-z]*x[a-z]*|--exitfirst|--maxfail|--sw|--stepwise"),
+    "unittest": re.compile(r"-[a-z]*f[a-z]*|--failfast"),
+    "jest": re.compile(r"-b|--bail"),
+    "vitest": re.compile(r"--bail"),
+}
+_PYTEST_INTERRUPTED = frozenset({2, 3})
+"""Its exit statuses for Ctrl-C or files that it could not collect, and for an error of its own."""
+_STOPPED = re.compile(r"!{3,} (?:\S+ )?(?:stopping after \d+ failures|Interrupted: .*|KeyboardInterrupt) !{3,}")
+"""What pytest says of itself, also where its settings and not the command's words make it stop."""
 _SELECTS_BY_WORDS = frozenset({"-k", "-m", "-t", "--testNamePattern"})
 
 
@@ -31,6 +42,13 @@ class Command:
             if name in _KNOWN:
                 return name
         return None
+
+    def may_have_stopped_early(self, exit: int | None, output: str) -> bool:
+        """Whether a run that failed need not have come to all of its tests: it speaks for those that it names alone."""
+        if _STOPPED.search(output) or (self.tool == "pytest" and exit in _PYTEST_INTERRUPTED):
+            return True
+        words = _STOPS_EARLY.get(self.tool or "")
+        return words is not None and any(words.fullmatch(word.partition("=")[0]) for word in self._words_behind_tool())
 
     def covers(self, other: "Command", failure: Failure, tools: Set[str]) -> bool:
         """Whether this command, which found something with `tools`, has looked again at what `other` found.

@@ -80,12 +80,8 @@ class Ledger:
             trigger for trigger, one in self._accounts.items() if one.off_until is not None and now < one.off_until
         )
 
-    def next_retry(self, now: float) -> float | None:
-        """Seconds until a trigger may be tried again."""
-        waits = [one.off_until - now for one in self._accounts.values() if one.off_until and one.off_until > now]
-        return min(waits, default=None)
-
     def figures(self, now: float) -> Mapping[str, Mapping[str, float]]:
+        """`off` is 1 for a trigger that is switched off, and `retry_s` says when it is tried again."""
         off = self.switched_off(now)
         return {
             trigger: {
@@ -99,6 +95,7 @@ class Ledger:
                 "wasted": one.wasted,
                 "wasted_s": round(one.wasted_s, 3),
                 "off": float(trigger in off),
+                "retry_s": round(one.off_until - now, 3) if one.off_until and trigger in off else 0.0,
             }
             for trigger, one in self._accounts.items()
         }

@@ -51,7 +51,8 @@ class OfferBook:
     def take(self, event: CommandEnded, failures: Sequence[Failure] | None) -> bool:
         """Whether the event, with what `find_failures` found in it, changed anything.
 
-        A command that fails replaces the offers that it was about; one that passes withdraws them.
+        A command that fails replaces the offers that it was about, but not those of tests that it may not have come to;
+        one that passes withdraws them.
         """
         command = Command(event.argv, event.cwd)
         said_nothing = failures is None and event.exit is None
@@ -61,9 +62,11 @@ class OfferBook:
         before = self.of(event.workspace)
         tools = {failure.tool for failure in found}
         kept = [offer for offer in before if not command.covers(offer.command, offer.failure, tools)]
+        if found and command.may_have_stopped_early(event.exit, event.output):
+            kept = list(before)
         fresh = [self._offering(event, command, failure) for failure in found]
-        ids = {offer.id for offer in fresh}
-        offers = (*fresh, *(offer for offer in kept if offer.id not in ids))[:MAX_OFFERS]
+        again = set(map(_subject, fresh))
+        offers = (*fresh, *(offer for offer in kept if _subject(offer) not in again))[:MAX_OFFERS]
         if not found and offers == before:
             return False
         self._put(event.workspace, offers)
@@ -116,3 +119,9 @@ class OfferBook:
             other = offer.failure
             if (other.tool, other.name, other.message) == (failure.tool, failure.name, failure.message):
                 yield offer
+
+
+def _subject(offer: Offering) -> tuple[str, ...]:
+    """What it is about: a test, whatever is said of it now, or this one thing that a tool has said."""
+    failure = offer.failure
+    return (failure.tool, failure.path, failure.name) if failure.trigger == "test_failed" else (offer.id,)

@@ -57,6 +57,11 @@ def decide(now: Situation) -> Guess | NoGuess:
     return NoGuess(_nothing_left(now))
 
 
+def must_stop(now: Situation) -> bool:
+    """Whether the guess in flight must end at once. For a question modeld itself stops it, and uses what is done."""
+    return now.paused or now.commands_running > 0 or now.pressure is not None
+
+
 def _refusal(now: Situation) -> str | None:
     if not now.wanted:
         return "nothing to guess: nothing has failed"

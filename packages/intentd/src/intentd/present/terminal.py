@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -112,7 +113,8 @@ def _status_lines(status: DaemonStatus) -> list[str]:
         lines.append(f"offer    {offer.number} {offer.title} in {offer.workspace}{' (warm)' if offer.warm else ''}")
     lines += [f"problem  {problem}" for problem in status.problems]
     for trigger, account in sorted(status.triggers.items()):
-        said = ", ".join(f"{name} {value:g}" for name, value in account.items() if name != "off")
-        lines.append(f"trigger  {trigger}{' (switched off)' if account['off'] else ''}: {said}")
+        said = ", ".join(f"{name} {value:g}" for name, value in account.items() if name not in ("off", "retry_s"))
+        off = f" (switched off, tried again in {math.ceil(account['retry_s'] / 60)} min)" if account["off"] else ""
+        lines.append(f"trigger  {trigger}{off}: {said}")
     lines += [f"{name.replace('_', ' ')}: {value}" for name, value in sorted(status.figures.items())]
     return [_UNSAFE.sub("", line) for line in lines]

@@ -69,8 +69,10 @@ _EMPTY = re.compile(
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
     r"|required|optional|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
     r"|(?:u?int|float|utf-?|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
-    r"|[!&*]+[A-Za-z_][A-Za-z_.]*|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
+    r"|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
 )
+_REFERENCE = re.compile(r"[!&*]+[A-Za-z_][A-Za-z_.]*")
+"""As C and YAML write it; a shell does not."""
 _CODE = re.compile(r".*[(){}\[\]|].*|(?:self|this|cls|os|process|env|config|settings|args|options|request|ctx)[.>].*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}")
@@ -213,6 +215,8 @@ def _next_line(text: str, end: int, value: _Value, sure: bool) -> _Value | None:
 def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -> bool:
     text = value.text.rstrip("\\")
     if weight == "key" and _HASH.fullmatch(text):
+        return False
+    if _REFERENCE.fullmatch(text) and not _in_environment(head):
         return False
     if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not _looks_random(text, 20)):
         return False

@@ -1,12 +1,12 @@
 """Owns the ways to look at a plain text in which a split secret is whole again, and the way back to the text.
 
 A terminal breaks a long line anywhere; a diff, a quotation or a failed assertion puts marks before each line; code puts
-two literals together. A view is the text without such gaps.
+two literals together; a coloured string is printed with its codes spelled out. A view is the text without such gaps.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import define, frozen
 
@@ -16,6 +16,9 @@ _WRAPPED = re.compile(r"\\?\n")
 _NEXT_LINE = re.compile(r"\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*[fbrFBR]?[\"'`]?")
 _LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}\Z")
 _TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
+_COLOUR = re.compile(r"(?:\\(?:x1[bB]|033|u001[bB]|e)\[[0-9;]{0,20}m)+")
+
+Gap = tuple[int, int]
 
 
 @frozen(order=True)
@@ -58,23 +61,37 @@ def whole(text: str) -> View:
     return View(text, [0], [0])
 
 
+def uncoloured(text: str) -> list[View]:
+    """The text as it is, and without the codes of colours spelled out in it, as in a string that is printed as code."""
+    view = _without(text, (hit.span() for hit in _COLOUR.finditer(text)))
+    return [whole(text), view] if len(view.starts) > 1 else [view]
+
+
 def joined(text: str) -> list[View]:
     """The text without line breaks, and without line breaks and the marks and quotes around them."""
     wrapped = [hit.span() for hit in _WRAPPED.finditer(text)]
     marked = sorted([*_between_lines(text), *(hit.span() for hit in _TWO_LITERALS.finditer(text))])
-    return [view for view in (_without(text, wrapped), _without(text, marked)) if len(view.starts) > 1]
+    views = (_without(text, gaps) for gaps in (_inside(text, wrapped), _inside(text, marked)))
+    return [view for view in views if len(view.starts) > 1]
 
 
-def _between_lines(text: str) -> Iterator[tuple[int, int]]:
+def _between_lines(text: str) -> Iterator[Gap]:
     for hit in _NEXT_LINE.finditer(text):
         end = _LINE_END.search(text[max(0, hit.start() - 20) : hit.start()])
         yield hit.start() - (len(end[0]) if end else 0), hit.end()
 
 
-def _without(text: str, gaps: list[tuple[int, int]]) -> View:
+def _inside(text: str, gaps: Iterable[Gap]) -> Iterator[Gap]:
+    """Those between two characters that a secret may be made of."""
+    for start, end in gaps:
+        if start > 0 and end < len(text) and text[start - 1] in _PART and text[end] in _PART:
+            yield start, end
+
+
+def _without(text: str, gaps: Iterable[Gap]) -> View:
     pieces, offsets, starts, begin, length = [], [], [], 0, 0
     for start, end in gaps:
-        if not begin < start or end >= len(text) or text[start - 1] not in _PART or text[end] not in _PART:
+        if not begin < start:
             continue
         pieces.append(text[begin:start])
         offsets.append(length)

@@ -25,6 +25,7 @@ MAX_FINDINGS = 500
 _PLACE = re.compile(r'^(?:([^\s:"]+):(\d+):|(?:E +)? +File "([^"\n]+)", line (\d+))', re.MULTILINE)
 _SAID = re.compile(r"^E   (\S.*)", re.MULTILINE)
 _IN_FIXTURE = re.compile(r'^failed on \w+ with "(.*?)"?$')
+_CONTROL = re.compile(r"#x(0[0-8BCEF]|1[0-9A-F]|7F)")
 _NOT_OURS = re.compile(r"site-packages|lib/python3|^<")
 
 
@@ -50,20 +51,29 @@ def read_junit(data: bytes, clean: Clean = plain) -> list[Finding]:
 
 
 def _of_case(case: Element, result: Element, clean: Clean) -> Finding:
-    text = clean(result.text or result.get("message") or "")
+    text = clean(_told(result.text) or _told(result.get("message")))
     file, line = _place(text)
-    message = clean(result.get("message") or "") or text.strip()
+    message = clean(_told(result.get("message"))) or text.strip()
     if message == "collection failure":
         message = _last_said(text)
     return Finding(
         tool="junit",
         kind="test_failed" if result.tag == "failure" else "error",
-        name=clean(_case_name(case, text)),
-        file=file or case.get("file"),
+        name=clean(_told(_case_name(case, text))),
+        file=file or _fit(case.get("file"), clean),
         line=line,
         message=_one_line(message),
         excerpt=excerpt(text.splitlines()),
     )
+
+
+def _fit(path: str | None, clean: Clean) -> str | None:
+    return clean(path) if path else None
+
+
+def _told(text: str | None) -> str:
+    """XML has no control characters, so pytest writes them as #x1B: a colour would split a secret."""
+    return _CONTROL.sub(lambda hit: chr(int(hit[1], 16)), text or "")
 
 
 def _case_name(case: Element, text: str) -> str:
@@ -118,7 +128,7 @@ def _of_report(report: dict[str, Any], kind: Kind, clean: Clean) -> Finding:
     if isinstance(crash, dict):
         message = str(crash.get("message", ""))
         line = crash["lineno"] if type(crash.get("lineno")) is int else line
-        file = str(crash.get("path") or file)
+        file = _fit(str(crash.get("path") or ""), clean) or file
     return Finding(
         tool="pytest",
         kind=kind,

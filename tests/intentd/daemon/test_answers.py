@@ -1,0 +1,86 @@
+"""Questions: who is answered, what cannot be, and what ends an answer."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from intentd.intake import Intake
+from intentd.messages import Ask
+from modelwire.errors import WireError
+from modelwire.messages import Cancel, Reason
+from modelwire.testing import PATIENCE_S
+from tests.intentd.daemon.talk import House, ask, turns, warm
+
+
+@pytest.mark.parametrize("leave", [False, True])
+async def test_whoever_stops_asking_stops_the_model(house: House, leave: bool) -> None:
+    """S9: by a cancel, and by leaving."""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        house.modeld.script.held = True
+        async with house.connect() as other:
+            stream = other.start(Ask(cwd=str(house.workspace)))
+            await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+            if leave:
+                house.app.door._gone(next(iter(house.app.door._answers))[0])
+            else:
+                assert await stream.cancel()
+                assert house.modeld.received(Cancel)
+                assert (await stream.done()).reason is Reason.CANCELLED
+        await house.until(door, lambda status: status.state != "answering")
+        await house.modeld.wait_until(
+            lambda: not house.modeld._held or all(h.message.speculative for h in house.modeld._held)
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"cwd": "/"}, "no failure is known in /: run the command with 'intentd run"),
+        ({"offer": "nothing"}, "there is no offer 'nothing' in"),
+        ({"intent": "moon"}, "nobody can 'moon'; there are explain, fix"),
+    ],
+)
+async def test_what_cannot_be_answered_is_said(house: House, change: dict[str, Any], word: str) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        with pytest.raises(WireError, match=word):
+            await door.start(Ask(**{"cwd": str(house.workspace), **change})).done()
+
+
+async def test_a_question_right_behind_a_command_is_about_that_command(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, go_on = threading.Event(), threading.Event()
+    failures = Intake.failures
+
+    def slow(*values: Any, **options: Any) -> Any:
+        reading.set()
+        go_on.wait(PATIENCE_S)
+        return failures(*values, **options)
+
+    monkeypatch.setattr(Intake, "failures", slow)
+    async with house.connect() as door:
+        command = asyncio.create_task(house.command(door, "plain"))
+        await house.until(door, lambda _: reading.is_set())
+        question = asyncio.create_task(ask(house, door))
+        assert not (await house.status(door)).offers
+        go_on.set()
+        assert (await question)[0] == "Hello, world"
+        await command
+
+
+async def test_a_daemon_that_stops_ends_what_it_was_answering(house: House) -> None:
+    """S8"""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        house.modeld.script.held = True
+        stream = door.start(Ask(cwd=str(house.workspace)))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+        await house.app.door.close()
+        with pytest.raises(WireError, match="intentd is stopping"):
+            async with asyncio.timeout(PATIENCE_S):
+                await stream.done()

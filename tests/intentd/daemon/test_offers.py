@@ -1,0 +1,78 @@
+"""Offers: where they come from, whose they are, and when they go away."""
+
+import pytest
+
+from intentd.messages import CommandFinished, CommandQuiet, CommandStarted, GetOffers, Offers
+from modelwire.errors import WireError
+from modelwire.messages import Reason
+from tests.intentd.conftest import RECORDED
+from tests.intentd.daemon.talk import House, ask, asked_text, offers, warm
+
+
+async def test_offers_belong_to_their_workspace(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        below: Offers = await door.ask(GetOffers(cwd=str(house.workspace / "tests")))
+        elsewhere: Offers = await door.ask(GetOffers(cwd="/"))
+        assert len(below.offers) == 4
+        assert below.offers[0].title == "explain why tests/test_prices.py::test_gross_adds_tax fails"
+        assert elsewhere.offers == ()
+        await ask(house, door, offer=below.offers[2].id)
+        assert "TestBasket::test_two_items" in asked_text(house)
+
+
+async def test_other_tools_have_offers_too(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        output = (
+            b"shop/prices.py:8: error: Missing return  [return]\nFound 1 error in 1 file (checked 3 source files)\n"
+        )
+        await house.printed(door, output, argv=("mypy", "."))
+        first, *others = await offers(house, door)
+        assert (first.trigger, first.title) == ("diagnostic", "explain shop/prices.py: return")
+        assert len(others) == 4
+        await ask(house, door)
+        assert "def rate(kind)" in asked_text(house)
+        assert "What mypy reported:" in asked_text(house)
+
+
+async def test_what_came_through_a_pipe_is_judged_by_what_it_says(house: House) -> None:
+    async with house.connect() as door:
+        await house.printed(door, (RECORDED / "plain.txt").read_bytes(), argv=(), exit=None)
+        assert len(await offers(house, door)) == 4
+        await house.printed(door, b"Terminated\n", argv=(), exit=None)
+        assert len(await offers(house, door)) == 4
+        await house.printed(door, b"5 passed in 0.1s\n", argv=(), exit=None)
+        assert await offers(house, door) == ()
+
+
+async def test_a_command_that_watches_files_is_read_cycle_by_cycle(house: House) -> None:
+    """And while it waits, it is no reason to guess nothing."""
+    failing, said = (RECORDED / "plain.txt").read_bytes(), b"5 passed in 0.1s\n"
+    async with house.connect() as door:
+        running = door.start(CommandStarted(run="watch", argv=("ptw",), cwd=str(house.workspace)))
+
+        async def cycle(output: bytes, *, quiet: bool = True) -> None:
+            told = CommandQuiet(run="watch", quiet=quiet, output=output, total=len(output))
+            assert (await door.ask(told)).found
+
+        await cycle(failing)
+        assert len(await offers(house, door)) == 4
+        await house.until(door, warm)
+        await cycle(b"", quiet=False)
+        assert "command is running" in (await house.status(door)).reason
+        await cycle(b"collecting ...\n")
+        assert (await house.status(door)).figures["commands_running"] == 1
+        await cycle(said)
+        assert await offers(house, door) == ()
+        await cycle(failing)
+        await door.ask(CommandFinished(run="watch", exit=None, signal=2, output=b"", total=0))
+        assert (await running.done()).reason is Reason.END
+        assert len(await offers(house, door)) == 4
+        assert not (await door.ask(CommandQuiet(run="watch", quiet=True))).found
+
+
+async def test_an_end_without_a_start_is_refused(house: House) -> None:
+    async with house.connect() as door:
+        with pytest.raises(WireError, match="never announced"):
+            await door.ask(CommandFinished(run="x", exit=0, signal=None, output=b"", total=0))

@@ -1,0 +1,99 @@
+"""I1: a wrapped command ends as it would alone, and is told what it would be told."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.intentd.sources.wrapping import (
+    LIMIT_S,
+    SH,
+    WRAPPER,
+    Environment,
+    Open,
+    both_on_pipes,
+)
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 5, 77, 126, 127, 128, 130, 255])
+def test_the_exit_status_is_the_commands(environment: Environment, status: int) -> None:
+    """I1"""
+    without, wrapped = both_on_pipes([SH, "-c", f"exit {status}"], environment)
+    assert wrapped == without
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "KILL", "HUP", "SEGV", "USR1", "PIPE", "ABRT"])
+def test_death_by_a_signal_is_seen_as_that(environment: Environment, name: str) -> None:
+    """I1"""
+    without, wrapped = both_on_pipes([SH, "-c", f"ulimit -c 0; kill -{name} $$; sleep 9"], environment)
+    assert wrapped == without
+    assert wrapped[2] == -signal.Signals[f"SIG{name}"]
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "words"),
+    [
+        ("no-such-command", 127, b"intentd: no-such-command: command not found\n"),
+        ("./no/such", 127, b"intentd: ./no/such: No such file or directory\n"),
+        ("/etc/passwd", 126, b"intentd: /etc/passwd: Permission denied\n"),
+        ("/etc", 126, b"intentd: /etc: Is a directory\n"),
+    ],
+)
+def test_what_cannot_be_run_is_said_as_a_shell_says_it(
+    environment: Environment, word: str, status: int, words: bytes
+) -> None:
+    ended = subprocess.run([*WRAPPER, word], env=environment, capture_output=True, timeout=LIMIT_S, check=False)
+    assert (ended.returncode, ended.stderr) == (status, words)
+
+
+def test_a_script_without_an_interpreter_line_runs(environment: Environment, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo $1\n")
+    script.chmod(0o700)
+    ended = subprocess.run(
+        [*WRAPPER, str(script), "a b"], env=environment, capture_output=True, timeout=LIMIT_S, check=True
+    )
+    assert ended.stdout == b"a b\n"
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1", "QUIT"])
+def test_a_signal_to_the_wrapper_reaches_the_command_once(environment: Environment, name: str) -> None:
+    """I1"""
+    script = (
+        f"n=0; trap 'n=$((n+1)); echo got {name}' {name}; echo ready; while [ $n = 0 ]; do sleep 0.01; done; exit 7"
+    )
+    command = subprocess.Popen(
+        [*WRAPPER, SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert command.stdout
+    assert command.stdout.readline() == b"ready\n"
+    command.send_signal(signal.Signals[f"SIG{name}"])
+    assert command.stdout.read() == f"got {name}\n".encode()
+    assert command.wait(LIMIT_S) == 7
+    command.stdout.close()
+
+
+@pytest.mark.parametrize(("on_terminal", "source"), [(False, ""), (True, ""), (True, "< /dev/null")])
+def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothing(
+    open_screen: Open, environment: Environment, tmp_path: Path, on_terminal: bool, source: str
+) -> None:
+    """I1: the wrapper ends with the command; what its background child prints later still arrives."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    argv = [SH, "-c", f"(read line < {fifo}; echo late) & echo early; exit 3"]
+    if on_terminal:
+        shell = open_screen(
+            [SH, "-c", f"{' '.join(WRAPPER)} {SH} -c '{argv[2]}' {source}; echo ended $?; echo > {fifo}; sleep 30"],
+            wrapped=False,
+        )
+        shell.until(b"early\r\nended 3\r\n")
+        shell.until(b"late\r\n")
+    else:
+        command = subprocess.Popen([*WRAPPER, *argv], env=environment, stdout=subprocess.PIPE)
+        assert command.stdout
+        assert command.wait(LIMIT_S) == 3
+        fifo.write_bytes(b"\n")
+        assert command.stdout.read() == b"early\nlate\n"
+        command.stdout.close()

@@ -1,0 +1,159 @@
+"""I1: `run` changes no byte and no descriptor of what it wraps, and says what it could not write."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.intentd.sources.wrapping import (
+    LIMIT_S,
+    PYTHON,
+    SH,
+    WRAPPER,
+    Environment,
+    Open,
+    both_on_a_terminal,
+    both_on_pipes,
+)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        r"printf '\033[31mred\033[0m\n50%%\r100%%\n'; printf 'no end'",
+        "stty size; stty -a | grep -v '^speed'",
+        "test -t 0 && echo in; test -t 1 && echo out; test -t 2 && echo err >&2",
+        "echo one; echo two >&2; echo three",
+        "env | grep -v -e '^_=' -e '^SHLVL=' | sort; umask; pwd; ulimit -a",
+        r"printf '\000\377\200binary\n'",
+        "stty -onlcr; echo staircase; stty onlcr",
+        "head -c 300000 /dev/zero | tr '\\0' x",
+    ],
+)
+def test_a_terminal_shows_the_same_bytes(open_screen: Open, script: str) -> None:
+    """I1"""
+    without, wrapped = both_on_a_terminal(open_screen, [SH, "-c", script], size=(31, 97))
+    assert wrapped == without
+
+
+def test_the_interpreters_own_variable_does_not_reach_the_command(environment: dict[str, str]) -> None:
+    """I1: Python in the C locale adds LC_CTYPE to its environment."""
+    del environment["LANG"]
+    without, wrapped = both_on_pipes(["/usr/bin/env"], environment)
+    assert wrapped == without
+
+
+@pytest.mark.parametrize(
+    "redirect", [{0: os.devnull}, {1: "out"}, {2: "out"}, {1: "out", 2: "out"}, {0: os.devnull, 1: "out"}]
+)
+def test_each_descriptor_that_is_no_terminal_stays_none(
+    open_screen: Open, tmp_path: Path, redirect: dict[int, str]
+) -> None:
+    """I1: `isatty` has the same answers, and each byte goes where it went."""
+    probe = "import os; os.write(1, b'one %r\\n' % [os.isatty(fd) for fd in (0, 1, 2)]); os.write(2, b'two\\n')"
+    seen = []
+    for wrapped in (False, True):
+        target = tmp_path / f"out-{wrapped}"
+        places = {fd: str(target) if place == "out" else place for fd, place in redirect.items()}
+        screen = open_screen([PYTHON, "-c", probe], wrapped=wrapped, redirect=places)
+        seen.append((*screen.end(), target.read_bytes() if target.exists() else None))
+    assert seen[1] == seen[0]
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_closed_descriptor_stays_closed(open_screen: Open, closed: int) -> None:
+    """I1"""
+    probe = "for fd in 0 1 2; do if [ -e /proc/self/fd/$fd ]; then echo $fd; fi; done 2>/dev/null > /dev/tty"
+    without, wrapped = both_on_a_terminal(open_screen, [SH, "-c", probe], redirect={closed: None})
+    assert wrapped == without
+
+
+def test_order_is_kept_where_both_outputs_are_one(environment: Environment) -> None:
+    """I1"""
+    script = "i=0; while [ $i -lt 300 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done"
+    outputs = []
+    for full in ([SH, "-c", script], [*WRAPPER, SH, "-c", script]):
+        ended = subprocess.run(
+            full, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=True
+        )
+        outputs.append(ended.stdout)
+    assert outputs[1] == outputs[0]
+
+
+def test_input_that_is_no_terminal_reaches_the_command_untouched(environment: Environment) -> None:
+    """I1"""
+    without, wrapped = both_on_pipes(["/bin/cat"], environment, input=bytes(range(256)) * 1000)
+    assert wrapped == without
+
+
+def test_much_output_passes_whole_and_in_little_memory(environment: Environment) -> None:
+    """I1: 100 MB, while the wrapper's peak stays far below that."""
+    script = (
+        "import resource, subprocess, sys\n"
+        "command = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)\n"
+        "total = 0\n"
+        "while data := command.stdout.read(1 << 20): total += len(data)\n"
+        "command.wait()\n"
+        "print(total, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+    )
+    argv = [PYTHON, "-c", script, *WRAPPER, "/usr/bin/head", "-c", "100000000", "/dev/zero"]
+    ended = subprocess.run(argv, env=environment, capture_output=True, timeout=LIMIT_S, check=True)
+    total, peak_kib = map(int, ended.stdout.split())
+    assert total == 100_000_000
+    assert peak_kib < 64 * 1024
+
+
+def test_much_output_passes_a_terminal_whole_and_in_little_memory(open_screen: Open) -> None:
+    """I1: 100 MB of lines, while neither the wrapper nor what it started ever held much."""
+    line = "x" * 79
+    screen = open_screen([SH, "-c", f"yes {line} | head -n 1250000; read line"], wrapped=True)
+    screen.skip(1_250_000 * (len(line) + 2))
+    assert max(screen.peaks_kib()) < 64 * 1024
+    screen.type(b"\r")
+    assert screen.end() == (b"\r\n", 0)
+
+
+def test_a_reader_that_leaves_stops_the_command_as_without(environment: Environment) -> None:
+    """I1: the command meets SIGPIPE."""
+    command = subprocess.Popen([*WRAPPER, "/usr/bin/yes"], env=environment, stdout=subprocess.PIPE)
+    assert command.stdout
+    assert command.stdout.read(2) == b"y\n"
+    command.stdout.close()
+    assert command.wait(LIMIT_S) == -signal.SIGPIPE
+
+
+FULL = Path("/dev/full")
+NO_SPACE = b"intentd: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("script", "status"), [("echo lost", 1), ("echo lost; exit 7", 7), ("exec yes", -13)])
+def test_lost_output_is_said_and_is_no_success(environment: Environment, script: str, status: int) -> None:
+    """I1: a command that goes on writing notices at its next write."""
+    with FULL.open("wb") as full:
+        ended = subprocess.run(
+            [*WRAPPER, SH, "-c", script],
+            env=environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (status, NO_SPACE)
+
+
+def test_a_file_at_its_size_limit_is_said_too(environment: Environment, tmp_path: Path) -> None:
+    """I1: without us SIGXFSZ kills the command; the wrapper lives on to say it."""
+    line = f"ulimit -f 1; {' '.join(WRAPPER)} /usr/bin/head -c 2000 /dev/zero > {tmp_path / 'out'}"
+    ended = subprocess.run([SH, "-c", line], env=environment, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"intentd: cannot write the output: File too large\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_command_that_prints_nothing_succeeds_on_a_full_disk(environment: Environment) -> None:
+    """I1"""
+    with FULL.open("wb") as full:
+        ended = subprocess.run([*WRAPPER, "/bin/true"], env=environment, stdout=full, timeout=LIMIT_S, check=False)
+    assert ended.returncode == 0
