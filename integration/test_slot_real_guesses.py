@@ -124,7 +124,9 @@ def test_s11_anothers_guess_is_not_adopted_and_what_is_closed_leaves_no_cell(
     for number in range(here.backend.sequences):
         here.run(loaded.text[3000 + 20 * number :][:20], f"{number}")
     assert here.slot.figures().parked == 1
-    here.run(loaded.text[3000:3010], "0", guess=True)
+    here.close("1")
+    here.run(np.append(loaded.text[3000:3010], loaded.text[2000:2010]), "0", guess=True)
+    assert here.slot.figures().guesses == 1
     here.close("one", *(f"{number}" for number in range(here.backend.sequences)))
     figures = here.slot.figures()
     assert (figures.tapes, figures.cells_used, figures.parked_bytes) == (0, 0, 0)

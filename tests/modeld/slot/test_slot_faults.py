@@ -62,8 +62,10 @@ def test_no_cells_at_all_is_an_overflow_for_a_request_and_an_early_end_for_a_gue
     here = bench()
     here.backend.plan(Fault.CELLS)
     assert here.run("abc", decode=TEN).failed.code == "context_overflow"
+    here.run("real", session="two")
     here.backend.plan(Fault.CELLS)
     assert here.run("xyz", guess=True).ended.reason is Reason.CONTEXT
+    assert ("real", "ann/two", 4) in here.tapes()  # S7
 
 
 def test_a_refused_trim_starts_again_and_says_so(bench: MakeBench) -> None:
