@@ -1,16 +1,39 @@
 """Guesses on the packaged model, as a client sees them: a real daemon, a real socket, real KV."""
 
+import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.daemons import BIN, daemon, model_is_ready, private_runtime, wait_until
 from modelwire import Client, WireError
-from modelwire.messages import DecodeConfig, Done, Outcome, Progress, Prompt, Reason, Started, Text
+from modelwire.client import OperationStream
+from modelwire.link import Link
+from modelwire.messages import (
+    Acknowledged,
+    DecodeConfig,
+    Done,
+    Error,
+    Outcome,
+    Progress,
+    Prompt,
+    Reason,
+    Started,
+    Text,
+    Tokens,
+)
 
 ANSWER = DecodeConfig(max_tokens=24)
 SHORT: Prompt = (Text(text="A list of the planets of the solar system, from the inside:\n1. Mercury\n2."),)
+OTHERS: tuple[Prompt, ...] = (
+    (Text(text="def add(a, b):\n    return"),),
+    (Text(text="Once upon a time, in a small village, there lived"),),
+)
+Heard = list[tuple[Link, str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +54,37 @@ async def client(served: None) -> AsyncIterator[Client]:
 def long() -> Prompt:
     """About 900 tokens of code: several chunks of a guess."""
     return (Text(text=Path(__file__).read_text()[:3000]),)
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    """Whatever comes from the daemon, also what a stream that is over would not show: (link, op, message)."""
+    log: Heard = []
+    take = Link._take
+
+    def listen(link: Link, frames: list[bytes]) -> None:
+        envelope = link._codec.decode(frames[0])
+        log.append((link, envelope.op, envelope.message))
+        take(link, frames)
+
+    monkeypatch.setattr(Link, "_take", listen)
+    return log
+
+
+def said_of(heard: Heard, client: Client, stream: OperationStream) -> list[Any]:
+    """All replies to an operation (S8: the last one, and no other, is its end)."""
+    replies = [message for link, op, message in heard if (link, op) == (client._link, stream.id)]
+    assert [reply for reply in replies if isinstance(reply, Done | Error)] == replies[-1:]
+    return replies
+
+
+async def until_one(stream: OperationStream, kind: type[Any]) -> Any:
+    async with asyncio.timeout(60):
+        return await anext(reply async for reply in stream if isinstance(reply, kind))
+
+
+async def kill_engine(client: Client) -> None:
+    os.kill((await client.status()).engine_pid, signal.SIGKILL)
 
 
 async def cold(client: Client, prompt: Prompt) -> str:
@@ -108,5 +162,109 @@ async def test_what_was_unloaded_goes_on_where_it_was(client: Client) -> None:
     assert (await client.status()).state == "unloaded"
     assert whole.endswith(await client.decode(session="s", decode=ANSWER).text())
     assert (await client.status()).engine_pid not in (0, before)
+    for session in ("s", "t"):
+        await client.close_session(session)
+
+
+async def test_s4_a_guess_changes_nothing_of_what_its_session_says(client: Client) -> None:
+    """Neither a guessed suffix, nor another prefix, nor an answer that was generated ahead."""
+    whole = await client.turn(session="whole", prefix=SHORT, decode=DecodeConfig(max_tokens=28)).text()
+    begun = await client.turn(session="s", prefix=SHORT, decode=DecodeConfig(max_tokens=4)).text()
+    suffix = client.prefill_suffix(session="s", prompt=OTHERS[0], speculative=True)
+    assert (await suffix.done()).reason is Reason.PREFILLED
+    another = client.ensure_prefix(session="s", prompt=OTHERS[1], speculative=True)
+    assert (await another.done()).reason is Reason.PREFILLED
+    ahead = client.turn(session="s", prefix=OTHERS[0], decode=ANSWER, speculative=True, ahead=True)
+    assert await ahead.text()
+    assert begun + await client.decode(session="s", decode=ANSWER).text() == whole
+    for session in ("whole", "s"):
+        await client.close_session(session)
+
+
+async def test_s1_s8_s11_clients_that_ask_at_once_get_one_after_the_other_their_own_cold_answers(
+    client: Client, heard: Heard, long: Prompt
+) -> None:
+    """And go on with their own texts, though their sessions and operations have the same names."""
+    prompts = (SHORT, *OTHERS)
+    expected = [await cold(client, prompt) for prompt in prompts]
+    assert len(set(expected)) == len(prompts)
+    heard.clear()
+    async with Client(name="other", timeout=60) as other:
+        who = (client, other, client, other, client, other)
+        asked = [asker.turn(session="s", prefix=prompts[n % 3], decode=ANSWER) for n, asker in enumerate(who)]
+        assert await asyncio.gather(*(stream.text() for stream in asked)) == expected * 2
+        for asker in (client, other):
+            turns = [type(m) for link, _, m in heard if link is asker._link and isinstance(m, Started | Done)]
+            assert turns == [Started, Done] * 3
+        for asker, stream, prompt in zip((client, other), asked[-2:], prompts[1:], strict=True):
+            said_of(heard, asker, stream)
+            more = await asker.decode(session="s", decode=DecodeConfig(max_tokens=6)).text()
+            whole = asker.turn(session="whole", prefix=prompt, decode=DecodeConfig(max_tokens=30))
+            assert await whole.text() == expected[prompts.index(prompt)] + more
+        guess = other.turn(session="s", prefix=long, speculative=True)
+        await until_one(guess, Progress)
+        turn = client.turn(session="s", prefix=SHORT, decode=ANSWER)
+        assert (await until_one(turn, Started)).preempted == "?"
+        assert await turn.text() == expected[0]
+    for session in ("s", "whole"):
+        await client.close_session(session)
+
+
+async def test_s8_what_runs_for_a_client_that_leaves_ends(client: Client) -> None:
+    async with Client(name="other", timeout=60) as other:
+        endless = other.turn(session="s", prefix=SHORT, decode=DecodeConfig(max_tokens=1500))
+        await until_one(endless, Tokens)
+    async with asyncio.timeout(60):
+        while True:
+            if (await client.status()).state == "idle":
+                break
+            await asyncio.sleep(0.01)
+    assert "done: cancelled" in (await client.story())[-1]
+
+
+async def test_s8_s9_a_cancelled_answer_ends_once_and_says_nothing_after_the_confirmation(
+    client: Client, heard: Heard
+) -> None:
+    """And its session goes on at the last token that was sent (S4)."""
+    whole = await client.turn(session="whole", prefix=SHORT, decode=DecodeConfig(max_tokens=80)).text()
+    stream = client.turn(session="s", prefix=SHORT, decode=DecodeConfig(max_tokens=80))
+    await until_one(stream, Tokens)
+    assert await stream.cancel()
+    assert (await stream.done()).reason is Reason.CANCELLED
+    more = await client.decode(session="s", decode=DecodeConfig(max_tokens=10)).text()
+    replies = said_of(heard, client, stream)
+    [confirmed] = [at for at, (_, _, m) in enumerate(heard) if isinstance(m, Acknowledged)]
+    assert all(op != stream.id for _, op, _ in heard[confirmed:])
+    text = "".join(reply.text for reply in replies if isinstance(reply, Tokens))
+    assert 0 < len(text) < len(whole)
+    assert whole.startswith(text + more)
+    for session in ("whole", "s"):
+        await client.close_session(session)
+
+
+async def test_s8_s13_what_runs_in_an_engine_that_is_killed_ends_once_or_is_run_again(
+    client: Client, heard: Heard, long: Prompt
+) -> None:
+    """A guess, a request without a token, one that had said something."""
+    expected, whole = await cold(client, long), await cold(client, SHORT)
+    guess = client.turn(session="s", prefix=long, speculative=True)
+    await until_one(guess, Progress)
+    await kill_engine(client)
+    with pytest.raises(WireError, match="engine was lost"):
+        await guess.done()
+    turn = client.turn(session="s", prefix=long, decode=ANSWER)
+    while not (await until_one(turn, Progress)).done:
+        pass
+    await kill_engine(client)
+    assert await turn.text() == expected
+    answer = client.turn(session="t", prefix=SHORT, decode=DecodeConfig(max_tokens=1000))
+    await until_one(answer, Tokens)
+    await kill_engine(client)
+    with pytest.raises(WireError, match="send it again"):
+        await answer.done()
+    replies = [said_of(heard, client, stream) for stream in (guess, turn, answer)][-1]
+    said = "".join(reply.text for reply in replies if isinstance(reply, Tokens))
+    said += await client.decode(session="t", decode=ANSWER).text()
+    assert said.startswith(whole)
     for session in ("s", "t"):
         await client.close_session(session)

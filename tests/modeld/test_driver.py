@@ -225,6 +225,8 @@ def test_closing_everything_ends_all_operations_of_the_client_only(house: House)
     house.submit("2", turn("abc", "t"))
     house.submit("1", turn("abc"), client="bob")
     house.driver.close("ann", "x", None, 0.0)
+    assert house.words("2")[-1] == "Done"
+    assert house.of("x") == []  # S9: one of them has not ended yet
     house.say(house.engine.begin(), house.engine.end())
     assert house.of("x") == [Acknowledged(found=True)]
     assert {house.done(op).reason for op in "12"} == {Reason.CANCELLED}
@@ -326,6 +328,16 @@ def test_two_guesses_with_the_same_bytes_are_one(house: House) -> None:
     assert not house.engine.stop_set
     house.submit("3", turn("sam", speculative=True))
     assert house.engine.stop_set
+
+
+def test_s11_a_guess_is_no_duplicate_of_another_clients(house: House) -> None:
+    """That it is one would tell what the other client guesses."""
+    house.submit("1", turn("same", speculative=True))
+    house.submit("1", turn("same", speculative=True), client="bob")
+    house.submit("2", turn("same", session="t", speculative=True))
+    assert house.words("1", "bob") == ["Accepted", "Done"]
+    assert house.done("1", "bob").reason is Reason.SUPERSEDED  # and ann's newest waits
+    assert house.words("2") == ["Accepted"]
 
 
 def test_a_guess_closes_no_real_session(house: House) -> None:

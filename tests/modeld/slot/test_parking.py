@@ -161,6 +161,20 @@ def test_s4_a_snapshot_comes_back_as_often_as_wanted_with_its_bits_when_its_tape
     assert here.slot.figures().restored == 3
 
 
+def test_s4_a_snapshot_stays_when_a_longer_tape_is_parked(bench: MakeBench) -> None:
+    """Its session goes on, has to go, and is closed."""
+    here = bench(**TIGHT)
+    ids = here.run(ONE, session="one").prompt_ids
+    save(here, ids)
+    here.run("and more", base=ids, session="one")
+    here.run(TWO, session="two")
+    assert here.slot.figures().parked == 2
+    here.run(closed=(("ann", "one"), ("ann", "two")))
+    again = here.run(base=ids, session="three", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.forward_passes) == (1, 0)
+    assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
 def test_the_logits_of_a_snapshot_are_kept(bench: MakeBench) -> None:
     here = bench(**TIGHT)
     ids = here.run(ONE, session="one", guess=True).prompt_ids

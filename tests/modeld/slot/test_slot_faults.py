@@ -1,0 +1,85 @@
+"""What the slot refuses, and what it does where a library refuses or fails."""
+
+from collections.abc import Callable
+from typing import Any
+
+from modeld.backends.fake import Fault
+from modelwire.messages import DecodeConfig, Outcome, Reason
+
+MakeBench = Callable[..., Any]
+TEN = DecodeConfig(max_tokens=10)
+
+
+def test_an_overflowing_prompt_is_refused_with_the_numbers(bench: MakeBench) -> None:
+    failed = bench(context=32).run("a" * 40, decode=TEN).failed
+    assert failed.code == "context_overflow"
+    assert failed.numbers == {"prompt": 40, "context": 32, "excess": 8}
+    assert "by 8 tokens" in failed.message
+
+
+def test_an_answer_ends_where_the_context_is_full(bench: MakeBench) -> None:
+    said = bench(context=32).run("a" * 30, decode=TEN)
+    assert said.ended.reason is Reason.CONTEXT
+    assert len(said.ids) == 3  # two that fit, and one more from the last logits
+
+
+def test_nothing_at_all_is_prefilled_and_cannot_be_answered(bench: MakeBench) -> None:
+    here = bench()
+    assert here.run().ended.reason is Reason.PREFILLED
+    assert here.run(decode=TEN).failed.code == "bad_request"
+
+
+def test_ids_that_are_not_of_the_vocabulary_are_refused(bench: MakeBench) -> None:
+    assert bench().run(base=[1, 2, 70000]).failed.code == "bad_request"
+    assert bench().run(base=[-1]).failed.code == "bad_request"
+
+
+def test_a_bad_parameter_is_refused_before_anything_is_touched(bench: MakeBench) -> None:
+    here = bench()
+    failed = here.run("abc", decode=DecodeConfig(top_p=float("nan"))).failed
+    assert (failed.code, here.tapes(), here.backend.extends) == ("bad_request", [], 0)
+    assert "top_p" in failed.message
+
+
+def test_s12_a_failure_costs_only_the_tape_that_it_hit(bench: MakeBench) -> None:
+    here = bench(faults={2: "fail"})
+    here.run("abcdefgh")
+    failed = here.run("abcdefgh and more", guess=True).failed
+    assert (failed.code, failed.retry) == ("engine_failed", True)
+    assert here.tapes() == [("real", "ann/one", 8)]
+    assert here.run("abcdefgh and more", decode=TEN).ids == bench().run("abcdefgh and more", decode=TEN).ids
+
+
+def test_no_cells_after_all_evicts_and_tries_again(bench: MakeBench) -> None:
+    here = bench()
+    here.run("xyz", guess=True)
+    here.backend.plan(Fault.CELLS)
+    assert here.run("abc", decode=TEN).ended.reason is Reason.LENGTH
+    assert here.slot.figures().evicted == 1
+
+
+def test_no_cells_at_all_is_an_overflow_for_a_request_and_an_early_end_for_a_guess(bench: MakeBench) -> None:
+    here = bench()
+    here.backend.plan(Fault.CELLS)
+    assert here.run("abc", decode=TEN).failed.code == "context_overflow"
+    here.run("real", session="two")
+    here.backend.plan(Fault.CELLS)
+    assert here.run("xyz", guess=True).ended.reason is Reason.CONTEXT
+    assert ("real", "ann/two", 4) in here.tapes()  # S7
+
+
+def test_a_refused_trim_starts_again_and_says_so(bench: MakeBench) -> None:
+    here = bench(refuse_trim=True)
+    here.run("abcdefgh")
+    said = here.run("abcdXYZ", decode=TEN)
+    usage = said.ended.usage
+    assert (usage.reused, usage.prefilled, usage.outcome) == (0, 7, Outcome.COLD)
+    assert said.ids == bench().run("abcdXYZ", decode=TEN).ids
+
+
+def test_a_refused_fork_starts_cold(bench: MakeBench) -> None:
+    here = bench(refuse_fork=True, export=False)
+    here.run("abcdefgh")
+    said = here.run("abcdXYZ", session="two", decode=TEN)
+    assert said.begun.reused == 0
+    assert said.ids == bench().run("abcdXYZ", decode=TEN).ids
