@@ -28,7 +28,8 @@ from modeld.engine.messages import (
     Refused,
     Run,
 )
-from modeld.engine.supervisor import Patience, Supervisor
+from modeld.engine.patience import Patience
+from modeld.engine.supervisor import Supervisor
 from modelwire.messages import DecodeConfig, Reason, Text
 
 BOUND_S = 30
