@@ -1,6 +1,7 @@
 """When an engine is gone: what is told, when another one is started, when a model is given up."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
@@ -120,3 +121,69 @@ async def test_a_listener_that_fails_does_not_end_the_supervision(
     await start()
     (await ready(nursery)).dies()
     await ready(nursery, 2)
+
+
+async def test_engines_that_keep_dying_are_said_with_the_reason_and_the_pause_until_one_works(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(Supervisor, "_now", lambda _: clock[0])
+    monkeypatch.setattr(Supervisor, "_closed_within", _at_once)
+    supervisor = await start(pause=0.1)
+    assert supervisor.trouble == ""
+    (await ready(nursery)).dies()
+    await ready(nursery, 2)
+    assert supervisor.trouble == "the engine exited with status 0: another one is started"
+    for epoch in (2, 3, 4):
+        (await ready(nursery, epoch)).dies()
+    await ready(nursery, 5)
+    assert "4 engines died one after another, the last one exited with status 0" in supervisor.trouble
+    assert "a pause of 0.8 s" in supervisor.trouble
+    clock[0] = 61.0
+    assert supervisor.trouble == ""
+    nursery.children[4].dies()
+    child = await ready(nursery, 6)
+    assert supervisor.trouble
+    child.says(ENDED)
+    await nursery.until(lambda: ENDED in nursery.told)
+    assert supervisor.trouble == ""
+
+
+async def _at_once(_: Supervisor, seconds: float) -> bool:
+    return False
+
+
+async def test_a_message_that_comes_twice_is_told_once_and_ends_its_engine(start: Start, nursery: Nursery) -> None:
+    """S8: a second `Ended` would end the next operation."""
+    supervisor = await start()
+    child = await ready(nursery)
+    supervisor.send(RUN)
+    frame = child.frame(ENDED)
+    child.reader.feed_data(frame + frame)
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert nursery.told[:-1] == [READY, ENDED]
+    assert "message 1.2 came where 1.3 was due" in cast(EngineGone, nursery.told[-1]).reason
+    await ready(nursery, 2)
+
+
+async def test_a_message_that_is_lost_ends_its_engine(start: Start, nursery: Nursery) -> None:
+    """S8: its operation would wait for ever, or be half an answer."""
+    await start()
+    child = await ready(nursery)
+    child.frame(ENDED)
+    child.says(ENDED)
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert ENDED not in nursery.told
+
+
+async def test_a_message_may_come_byte_by_byte_and_half_a_message_is_none(start: Start, nursery: Nursery) -> None:
+    await start()
+    child = await ready(nursery)
+    whole, half = child.frame(ENDED), child.frame(ENDED)[:-1]
+    for byte in whole + half:
+        child.reader.feed_data(bytes([byte]))
+        await asyncio.sleep(0)
+    await nursery.until(lambda: ENDED in nursery.told)
+    child.dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert nursery.told.count(ENDED) == 1

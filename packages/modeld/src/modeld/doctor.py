@@ -146,4 +146,7 @@ async def _daemon(settings: Settings) -> list[Finding]:
     except (ConfigError, EndpointError, WireError) as fault:
         return [Finding(about="daemon", state="failure", says=str(fault))]
     says = f"modeld {client.welcome.version} at {endpoint} is {status.state}, model {status.model or 'not loaded'}"
+    if status.problem:
+        advice = "read its log; where memory is short lower --context, where a model is broken choose another"
+        return [Finding(about="daemon", state="warning", says=f"{says}: {status.problem}", advice=advice)]
     return [Finding(about="daemon", says=says)]

@@ -297,7 +297,7 @@ class Router:
 
     def _abandon(self, peer: _Peer, op: str) -> None:
         """The client is too slow. It keeps what ends its operations; to the daemon it is gone."""
-        limit = f"more than {self._outbox_bytes // 2**20} MB wait for it (buffer_mb)"
+        limit = f"more than {self._outbox_bytes / 2**20:.2g} MB wait for it (buffer_mb)"
         says = f"this client reads too slowly, {limit}: its operations were ended"
         error = Error(code=ErrorCode.OVERLOADED, message=says)
         peer.abandoned = True
