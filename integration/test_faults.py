@@ -1,4 +1,7 @@
-"""Engines that die under load, and a socket that is flooded with nonsense: nothing is lost, nothing ends twice."""
+"""Engines that die under load, and a socket that is flooded with nonsense: nothing is lost, nothing ends twice.
+
+What became of the operations is counted twice: by clients that miss nothing, and from the daemon's own record.
+"""
 
 import asyncio
 import json
@@ -18,12 +21,15 @@ import zmq
 import zmq.asyncio
 
 from bench.load import LOST_S, Tally, answers_at_rest, keep_asking
+from modeld.recording import read
+from modeld.schedule.messages import Accept, End, Fail, OpKey
 from modelwire.client import Client
+from modelwire.errors import ErrorCode
 from modelwire.messages import DecodeConfig, Text, Turn
 from modelwire.protocol import MODELD
 
-PROMPTS = tuple(f"{number}. def area_{number}(width, height):\n    return " * (3 + 4 * number) for number in range(6))
-DECODE = DecodeConfig(max_tokens=12)
+PROMPTS = tuple(f"{number}. def area_{number}(width, height):\n    return " * (1 + number) for number in range(6))
+DECODE = DecodeConfig(max_tokens=8)
 KILLS = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
 FUZZED = 20_000
 
@@ -34,6 +40,8 @@ class Daemon:
     def __init__(self, directory: Path, process: asyncio.subprocess.Process) -> None:
         self.endpoint = f"ipc://{directory}/modeld.sock"
         self.process = process
+        self.log = bytearray()
+        self.reading: asyncio.Task[None]
 
     @classmethod
     async def start(cls, directory: Path, *arguments: str) -> "Daemon":
@@ -44,17 +52,27 @@ class Daemon:
             stderr=asyncio.subprocess.PIPE,
         )
         assert process.stderr
+        daemon = cls(directory, process)
         async with asyncio.timeout(LOST_S):
-            line = await process.stderr.readline()
-        assert b"serving" in line, line
-        return cls(directory, process)
+            while b"modeld: serving" not in (line := await process.stderr.readline()):
+                assert line, daemon.log
+                daemon.log += line
+        daemon.reading = asyncio.create_task(daemon.read(process.stderr))
+        return daemon
+
+    async def read(self, stream: asyncio.StreamReader) -> None:
+        """All the time: a daemon whose log nobody takes would wait for that."""
+        while piece := await stream.read(65536):
+            self.log += piece
 
     async def stop(self) -> bytes:
-        """Everything that it logged since it served."""
+        """Everything that it logged."""
         if self.process.returncode is None:
             self.process.terminate()
         async with asyncio.timeout(LOST_S):
-            return (await self.process.communicate())[1]
+            await self.reading
+            await self.process.wait()
+        return bytes(self.log)
 
     @property
     def rss_mb(self) -> float:
@@ -69,24 +87,56 @@ async def directory() -> AsyncIterator[Path]:
     shutil.rmtree(path)
 
 
-async def kill_engines(endpoint: str, times: int, chance: random.Random, signals: tuple[int, ...]) -> None:
-    """Each engine at a random moment after it was ready."""
+async def kill_engines(endpoint: str, tally: Tally, times: int, chance: random.Random) -> None:
+    """Each engine at a random moment: while it loads, when it is ready, or while it works: prefills, forks, generates.
+
+    One that ends no operation makes the next one wait longer; so most are let end some.
+    """
     last = 0
     async with Client(endpoint, name="the killer", timeout=LOST_S) as client:
         for _ in range(times):
-            last = await engine_after(client, last)
-            await asyncio.sleep(chance.uniform(0, 0.5))
-            os.kill(last, chance.choice(signals))
+            moment = chance.choice(("loading", "ready", "working", "working", "working"))
+            last = await engine_after(client, last, loading=moment == "loading")
+            if moment == "working":
+                await another_end(tally)
+            await asyncio.sleep(chance.uniform(0, 0.2))
+            os.kill(last, chance.choice(KILLS))
 
 
-async def engine_after(client: Client, last: int) -> int:
-    """The process id of the next engine, once it works."""
+async def engine_after(client: Client, last: int, *, loading: bool) -> int:
+    """The process id of the next engine, once it works, or as soon as it loads."""
     async with asyncio.timeout(LOST_S):
         while True:
             status = await client.status()
-            if status.engine_pid not in (0, last) and status.state in ("idle", "busy", "guessing"):
+            if status.engine_pid not in (0, last) and (loading or status.state in ("idle", "busy", "guessing")):
                 return status.engine_pid
             await asyncio.sleep(0.02)
+
+
+async def another_end(tally: Tally) -> None:
+    before = tally.ends.total()
+    async with asyncio.timeout(LOST_S):
+        while True:
+            if tally.ends.total() > before:
+                return
+            await asyncio.sleep(0.02)
+
+
+def never_ended(record: Path) -> set[OpKey]:
+    """By the daemon's own record. Raises AssertionError for an operation that ended twice."""
+    live: set[OpKey] = set()
+    for segment in read(record):
+        for command in (command for entry in segment.entries for command in entry.commands or ()):
+            if isinstance(command, Accept):
+                assert command.key not in live
+                live.add(command.key)
+            elif isinstance(command, End) or (isinstance(command, Fail) and command.code not in _REFUSALS):
+                assert command.key in live
+                live.remove(command.key)
+    return live
+
+
+_REFUSALS = {ErrorCode.DUPLICATE_OP, ErrorCode.OVERLOADED}
 
 
 @pytest.mark.timeout(900)  # a hundred engines have to start
@@ -94,7 +144,7 @@ async def engine_after(client: Client, last: int) -> int:
     ("arguments", "kills"),
     [
         (("--backend", "fake", "--fake", json.dumps({"token_ms": 0.2, "step_ms": 4, "chunk": 64})), 70),
-        pytest.param(("--context", "1024", "--chunk", "64", "--threads", "1"), 30, marks=pytest.mark.long),
+        (("--context", "512", "--extra-cells", "512", "--chunk", "64", "--threads", "1", "--draft", "off"), 30),
     ],
     ids=["fake", "llamacpp"],
 )
@@ -102,7 +152,8 @@ async def test_engines_killed_under_load_lose_no_operation_and_end_none_twice(
     directory: Path, arguments: tuple[str, ...], kills: int
 ) -> None:
     """S8, S9, S13: and every answer is the one that the daemon gives at rest."""
-    daemon = await Daemon.start(directory, *arguments)
+    record = directory / "events.jsonl"
+    daemon = await Daemon.start(directory, *arguments, "--record", str(record), "--log-level", "DEBUG")
     tally, over, chance = Tally(), asyncio.Event(), random.Random(kills)
     try:
         answers = await answers_at_rest(daemon.endpoint, PROMPTS, DECODE)
@@ -110,16 +161,19 @@ async def test_engines_killed_under_load_lose_no_operation_and_end_none_twice(
             asyncio.create_task(keep_asking(daemon.endpoint, tally, answers, DECODE, random.Random(seed), over))
             for seed in range(4)
         ]
-        await kill_engines(daemon.endpoint, kills, chance, KILLS)
+        await kill_engines(daemon.endpoint, tally, kills, chance)
         over.set()
         await asyncio.gather(*load)
         assert await answers_at_rest(daemon.endpoint, PROMPTS[:2], DECODE) == {p: answers[p] for p in PROMPTS[:2]}
     finally:
         over.set()
-        print((await daemon.stop()).decode()[-5000:])
+        log = await daemon.stop()
+        print(log.decode()[-5000:], tally)
     assert tally.faults() == {}, tally
     assert tally.operations > kills
     assert set(tally.ends) & {"end", "length"}, "nothing was ever answered"
+    assert not never_ended(record)
+    assert b"area_" not in log + record.read_bytes(), "a prompt is in the log or the record"
 
 
 # --- nonsense ---------------------------------------------------------------------------------------------
