@@ -8,7 +8,8 @@ import pytest
 from intentd import planner
 from intentd.door import Door
 from intentd.intake import Intake
-from intentd.messages import DaemonStatus
+from intentd.limits import Limits
+from intentd.messages import Ask, CommandStarted, DaemonStatus
 from intentd.plan.turns import TurnError
 from intentd.workers import TookTooLong, Workers
 from modelwire.errors import WireError
@@ -96,6 +97,22 @@ async def test_a_message_that_fails_is_answered_and_the_next_one_is_handled(
         assert (await house.status(door)).instance
     assert "RuntimeError" in caplog.text
     assert contents not in caplog.text
+
+
+async def test_more_questions_or_commands_than_the_limit_are_refused_by_its_name(house: House) -> None:
+    house.modeld.script.held = True
+    house.app.door.limits = Limits(questions=1, commands=1)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        started = door.start(CommandStarted(run="a", argv=("sleep",), cwd=str(house.workspace)))
+        await anext(started)
+        with pytest.raises(WireError, match=r"1 commands are under way, the limit \(commands in intentd.toml\)"):
+            await door.start(CommandStarted(run="b", argv=("sleep",), cwd=str(house.workspace))).done()
+        question = door.start(Ask(cwd=str(house.workspace)))
+        await anext(question)
+        with pytest.raises(WireError, match=r"1 questions are under way, the limit \(questions in intentd.toml\)"):
+            await door.start(Ask(cwd=str(house.workspace))).done()
+        assert await question.cancel()
 
 
 async def test_work_gives_what_it_gives_and_raises_what_it_raises() -> None:

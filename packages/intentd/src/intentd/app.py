@@ -47,6 +47,7 @@ class App:
             self._problems,
             self.desks,
             self.keeper.want,
+            config.limits(),
         )
         self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []

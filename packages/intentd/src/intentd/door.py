@@ -16,6 +16,7 @@ from attrs import define, field
 from intentd.completer import Completer
 from intentd.editors import Editors
 from intentd.faults import told
+from intentd.limits import Limits
 from intentd.messages import (
     INTENTD,
     Ask,
@@ -75,6 +76,7 @@ class Door:
     problems: Callable[[], tuple[str, ...]]
     desks: Desks = field(factory=Desks)
     starts_modeld: Callable[[], None] = lambda: None
+    limits: Limits = field(factory=Limits)
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
@@ -84,7 +86,14 @@ class Door:
     _completer: Completer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
+        self._router = Router(
+            self.endpoint,
+            INTENTD.codec(),
+            INTENTD,
+            on_gone=self._gone,
+            outbox_bytes=self.limits.buffer_mb * 2**20,
+            max_clients=self.limits.clients,
+        )
         self._editors = Editors(self.desks, self._send, self.speculator.poke, self.starts_modeld)
         self._completer = Completer(self.speculator, self.speculator.planner)
 
@@ -126,6 +135,8 @@ class Door:
         """A fault of ours in one message is logged and answered; the others go on."""
         try:
             self._handle(client, op, message)
+        except WireError as fault:
+            self._send(client, op, _error(fault))
         except Exception as fault:
             self._has_failed(client, op, fault)
 
@@ -172,6 +183,7 @@ class Door:
                 self._send(client, op, self._status())
 
     def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
+        self.limits.check("commands", len(self.runs))
         self.runs.start(client, op, message)
         self._count_runs()
         self._send(client, op, Accepted())
@@ -199,6 +211,7 @@ class Door:
         if (client, op) in self._answers:
             self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
             return
+        self.limits.check("questions", len(self._answers))
         task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))
         self._answers[client, op] = task
 

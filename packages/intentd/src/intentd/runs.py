@@ -49,6 +49,9 @@ class Runs:
         self._taking: set[asyncio.Task[bool]] = set()
         self._workers = Workers(2, READ_S)
 
+    def __len__(self) -> int:
+        return len(self._runs)
+
     @property
     def running(self) -> int:
         """How many are at work."""
