@@ -163,6 +163,18 @@ def test_a_silent_client_loses_its_operations_and_an_idle_one_nothing(house: Hou
     assert house.engine.stop_set
 
 
+def test_nobody_is_taken_for_silent_by_a_daemon_that_was_held_up_itself(house: House) -> None:
+    """S8: what they said meanwhile is read after the tick that came late."""
+    house.ask("1", turn())
+    house.door.silent_clients = ["ann"]
+    house.server._tick_at = house.now - 7
+    house.server.pass_time(house.now)
+    assert not house.engine.stop_set
+    house.server._tick_at = house.now + 2
+    house.server.pass_time(house.now + 2)
+    assert house.engine.stop_set
+
+
 async def test_requests_are_served_until_the_door_closes(house: House) -> None:
     house.door.arriving.put_nowait(("ann", Envelope("1", Hello())))
     house.door.arriving.put_nowait(None)

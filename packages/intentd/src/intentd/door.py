@@ -267,8 +267,12 @@ class Door:
 
     async def _watch_silence(self) -> None:
         while True:
+            before = time.monotonic()
             await asyncio.sleep(BEAT_MS / 1000)
-            for client in self._router.silent(time.monotonic(), SILENCE_MS):
+            now = time.monotonic()
+            if now - before > 2 * BEAT_MS / 1000:  # we were held up: what clients said meanwhile is not read yet
+                continue
+            for client in self._router.silent(now, SILENCE_MS):
                 self._gone(client)
                 self._router.forget(client)
 

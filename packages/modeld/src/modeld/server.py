@@ -17,6 +17,9 @@ from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, 
 
 log = logging.getLogger(__name__)
 
+LATE_S = 1.0
+"""A tick that comes so late says that this process was held up: what clients said meanwhile is not read yet."""
+
 
 class Door(Protocol):
     """The socket as seen from here; `modelwire.router.Router` is one."""
@@ -103,8 +106,11 @@ class Server:
             await self._sleep(self._tick_at - now)
 
     def pass_time(self, now: float) -> None:
+        held_up = now - self._tick_at > LATE_S
         self._driver.tick(now)
         self._forget_who_left()
+        if held_up:
+            return
         for client in self._driver.busy_clients & set(self._door.silent(now, SILENCE_MS)):
             log.warning("client %s fell silent: its operations end", client)
             self._driver.client_silent(client, now)
