@@ -129,8 +129,10 @@ def _tried(about: str, place: Callable[[], Path], *, room: bool = False) -> Find
         if room:
             says += f", {shutil.disk_usage(path).free / GIB:,.1f} GiB free"
         return Finding(about=about, says=says)
-    except (EndpointError, LoadError, OSError) as fault:
+    except (EndpointError, LoadError) as fault:
         return Finding(about=about, state="failure", says=str(fault))
+    except OSError as fault:
+        return Finding(about=about, state="failure", says=str(fault), advice="check the folder, its owner and its disk")
 
 
 async def _daemon(settings: Settings) -> list[Finding]:
