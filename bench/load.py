@@ -35,8 +35,10 @@ from modelwire.messages import (
 from modelwire.protocol import MODELD
 
 BEAT_S = 1.0
-LOST_S = 120.0
-"""An operation of which nothing was heard for so long is counted as lost."""
+PATIENCE_S = 120.0
+"""So long an operation may take before its client cancels it."""
+LOST_S = 180.0
+"""A question or a cancelled operation that has no end after so long is lost: even a frozen engine is noticed sooner."""
 ALLOWED = {ErrorCode.ENGINE_LOST, ErrorCode.OVERLOADED, ErrorCode.NOT_READY}
 _FINISHED = {Reason.END, Reason.STOP, Reason.LENGTH}
 
@@ -45,13 +47,15 @@ _FINISHED = {Reason.END, Reason.STOP, Reason.LENGTH}
 class Tally:
     """What became of operations. `ends` counts them by reason or error code; the rest should be 0.
 
-    `lost`: no end came. `doubled`: a second one did. `late`: something came behind the end or a confirmed cancel.
-    `wrong`: the answer was not the one from the daemon at rest.
+    `slow`: it had no end in PATIENCE_S, and ended when it was cancelled: a machine can be too slow for its load.
+    `lost`: it did not even then. `doubled`: a second end came. `late`: something came behind the end or a confirmed
+    cancel. `wrong`: the answer was not the one from the daemon at rest.
     """
 
     operations: int = 0
     preempted: int = 0
     ends: Counter[str] = field(factory=Counter)
+    slow: int = 0
     lost: int = 0
     doubled: int = 0
     late: int = 0
@@ -116,9 +120,12 @@ class BareClient:
         if cancel_after is not None:
             await self._wait(operation, cancel_after)
             await self.cancel(operation)
-        await self._wait(operation, LOST_S)
+        await self._wait(operation, PATIENCE_S)
         if not operation.ended:
-            self._tally.lost += 1
+            self._tally.slow += 1
+            await self.cancel(operation)
+            await self._wait(operation, LOST_S)
+        self._tally.lost += not operation.ended
 
     async def cancel(self, operation: _Operation) -> None:
         target = next(op for op, known in self._known.items() if known is operation)

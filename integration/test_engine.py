@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from modeld.engine.config import EngineConfig
 from modeld.engine.messages import (
@@ -28,7 +30,8 @@ from modeld.engine.messages import (
     Refused,
     Run,
 )
-from modeld.engine.supervisor import Patience, Supervisor
+from modeld.engine.patience import Patience
+from modeld.engine.supervisor import Supervisor
 from modelwire.messages import DecodeConfig, Reason, Text
 
 BOUND_S = 30
@@ -56,7 +59,8 @@ class Engine:
         return await self.until(Ended, Failed, EngineGone)
 
     def send(self, text: str = "hello", **options: Any) -> None:
-        self.supervisor.send(Run(client="c", session="s", guess=False, prompt=(Text(text=text),), **options))
+        run = Run(client="c", session="s", guess=False, prompt=(Text(text=text),))
+        self.supervisor.send(evolve(run, **options))
 
     def nothing_more(self) -> bool:
         return self._told.empty()
@@ -132,6 +136,49 @@ async def test_an_engine_that_hangs_in_a_run_is_killed_and_replaced(start: Start
     told = await engine.run()
     assert told[-1] == EngineGone(epoch=1, reason="was silent for too long and was ended by SIGKILL")
     await engine.until(Ready)
+
+
+@pytest.mark.parametrize("moment", ["load", "idle", "prefill", "fork", "decode"])
+async def test_an_engine_that_is_frozen_is_killed_and_replaced(start: Start, moment: str) -> None:
+    """S8: when an idle one is, shows at the next operation."""
+    script = {"token_ms": 2, "poll_tokens": 1, "chunk": 16, "step_ms": 20}
+    engine = await start(script, first=1.0, silence=1.0, chunks=1, load=10.0 if moment != "load" else 3.0)
+    if moment == "load":
+        os.kill(engine.supervisor.pid, signal.SIGSTOP)
+        assert isinstance(await engine.next(), EngineGone)
+        return
+    await engine.until(Ready)
+    if moment == "fork":
+        await engine.run("one two three")
+    if moment in ("prefill", "fork"):
+        engine.send("one two three" * 20, guess=moment == "fork")
+        await engine.until(Begun)
+    if moment == "decode":
+        engine.send(decode=DecodeConfig(max_tokens=1000))
+        await engine.until(Generated)
+    os.kill(engine.supervisor.pid, signal.SIGSTOP)
+    if moment == "idle":
+        engine.send()
+    gone = (await engine.until(EngineGone))[-1]
+    assert gone == EngineGone(epoch=1, reason="was silent for too long and was ended by SIGKILL")
+    await engine.until(Ready)
+    assert isinstance((await engine.run())[-1], Ended)
+
+
+def _takes_all_memory_but_its_own(pid: int) -> None:
+    size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.prlimit(pid, resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))
+
+
+async def test_an_engine_without_memory_ends_and_is_replaced(start: Start) -> None:
+    """S8, S13: the limit is the process's, so that the next one has memory again."""
+    engine = await start({"context": 10_000_000, "cells": 10_000_000})
+    await engine.until(Ready)
+    _takes_all_memory_but_its_own(engine.supervisor.pid)
+    engine.send(base=bytes(40_000_000))
+    assert isinstance((await engine.until(Ended, Failed, EngineGone))[-1], EngineGone)
+    await engine.until(Ready)
+    assert isinstance((await engine.run())[-1], Ended)
 
 
 async def test_an_engine_that_is_killed_while_idle_is_replaced(start: Start) -> None:

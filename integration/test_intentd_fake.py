@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -165,6 +166,29 @@ def test_modeld_may_come_later_and_come_back(user: User) -> None:
     user.serve("modeld", "--backend", "fake")
     user.until(warm)
     assert user.do("explain", check=True).stdout
+
+
+def test_an_intentd_that_is_killed_in_a_guess_is_followed_by_one_that_finds_modeld(user: User) -> None:
+    """Nothing of the dead one is in the way: its guess ends, its socket can be served."""
+    user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"token_ms": 10}))
+    first = user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    user.until(lambda status: status["figures"].get("guess_done", 0) > 0 or warm(status))
+    first.kill()
+    first.wait(LIMIT_S)
+    user.serve("intentd")
+    user.do("run", "--", *PYTEST)
+    user.until(warm)
+    assert user.do("explain", check=True).stdout
+
+
+def test_a_directory_that_others_can_enter_is_refused(user: User) -> None:
+    runtime = Path(user.environment["GUESSAHEAD_RUNTIME_DIR"])
+    runtime.mkdir(exist_ok=True)
+    runtime.chmod(0o755)
+    refused = user.do("serve")
+    assert refused.returncode == 1
+    assert refused.stderr.endswith(f"run chmod 700 {runtime}\n")
 
 
 def test_a_daemon_that_dies_or_hangs_does_not_reach_the_command(user: User) -> None:

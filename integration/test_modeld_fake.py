@@ -309,13 +309,20 @@ async def test_an_engine_that_crashes_again_and_again_takes_only_its_operations(
         with pytest.raises(WireError) as fault:
             await bounded(client.turn(session="s", prefix=text("go")).done())
         assert fault.value.code == "engine_lost"
-        assert (await bounded(client.status())).figures["engine_restarts"] == 2
+        status = await bounded(client.status())
+    assert status.figures["engine_restarts"] == 2
+    assert "2 engines died one after another, the last one exited with status 70" in status.problem
+    table = (await daemons.result("status"))[1].splitlines()
+    assert table[1].split(None, 1) == ["problem", status.problem]
 
 
 # --- starting and stopping ------------------------------------------------------------------------------
 
 
-async def test_killing_the_daemon_leaves_no_engine(daemons: Daemons) -> None:
+async def test_killing_the_daemon_leaves_nothing_that_holds_up_the_next_which_the_client_finds(
+    daemons: Daemons,
+) -> None:
+    """No engine and no lock; and the client's sessions are cold."""
     process = await daemons.serve(SLOW_PREFILL)
     async with Client(daemons.endpoint) as client:
         turn = client.turn(session="s", prefix=text(LONG))
@@ -325,8 +332,14 @@ async def test_killing_the_daemon_leaves_no_engine(daemons: Daemons) -> None:
         with pytest.raises(WireError) as fault:
             await bounded(turn.done())
         assert fault.value.code == "daemon_lost"
-    await until(lambda: is_gone(engine))
-    await daemons.serve()
+        await until(lambda: is_gone(engine))
+        before = client.welcome.instance
+        await daemons.serve()
+        assert (await bounded(client.status())).instance != before
+        with pytest.raises(WireError, match="session 's' is empty"):
+            await bounded(client.decode(session="s").done())
+        short = client.turn(session="s", prefix=text("go"), decode=DecodeConfig(max_tokens=2))
+        assert (await bounded(short.done())).usage.generated == 2
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -385,6 +398,14 @@ async def test_a_second_daemon_on_the_socket_says_who_serves(daemons: Daemons) -
     assert f"already served by pid {first.pid}" in line
     async with Client(daemons.endpoint) as client:
         assert (await bounded(client.status())).state == "idle"
+
+
+async def test_a_directory_that_others_can_enter_is_refused_with_what_helps(daemons: Daemons) -> None:
+    daemons.directory.chmod(0o755)
+    status, _, errors = await daemons.result("serve", "--backend", "fake")
+    assert (status, len(errors)) == (2, 1)
+    assert errors[0].endswith(f"run chmod 700 {daemons.directory}")
+    assert list(daemons.directory.iterdir()) == []
 
 
 async def test_a_model_that_cannot_be_served_is_said_in_one_line(daemons: Daemons) -> None:

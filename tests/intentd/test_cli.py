@@ -48,6 +48,14 @@ def test_a_wrapped_command_waits_for_nothing_that_the_daemon_alone_uses() -> Non
     assert ran.stdout == "[]\n"
 
 
+def test_a_wrong_setting_gives_one_line_and_status_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INTENTD_QUESTIONS", "many")
+    assert main(["serve"]) == 2
+    assert capsys.readouterr().err == "intentd: INTENTD_QUESTIONS: 'questions' is a whole number above 0, not 'many'\n"
+
+
 def test_run_without_a_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run"]) == 2
     assert main(["run", "--"]) == 2

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from intentd.config import ConfigError, load
+from intentd.limits import Limits
 
 
 @pytest.fixture
@@ -30,6 +31,8 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(file: Path) -> 
         ("log_level = 'loud'", "'log_level' is one of debug"),
         ("socket = 5", "'socket' is a string"),
         ("= 5", "cannot be read"),
+        ("questions = 0", "'questions' is a whole number above 0"),
+        ("clients = true", "'clients' is a whole number above 0"),
     ],
 )
 def test_a_wrong_setting_is_said_with_its_place(tmp_path: Path, text: str, word: str) -> None:
@@ -38,3 +41,9 @@ def test_a_wrong_setting_is_said_with_its_place(tmp_path: Path, text: str, word:
     with pytest.raises(ConfigError, match=word) as caught:
         load({}, environ={}, file=file)
     assert str(file) in str(caught.value)
+
+
+def test_limits_have_defaults_and_can_be_set(file: Path) -> None:
+    assert load({}, environ={}, file=file).limits() == Limits()
+    limits = load({}, environ={"INTENTD_QUESTIONS": "2", "INTENTD_COMMANDS": "3"}, file=file).limits()
+    assert (limits.questions, limits.commands) == (2, 3)

@@ -1,7 +1,6 @@
 """I3 from end to end: planted secrets in files, in what was changed, printed or reported are not sent to modeld."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -92,12 +91,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk = Desk(tmp_path)
     monkeypatch.setattr(planner, "content", lambda *_: desk.committed.encode())
     monkeypatch.setattr(planner, "BUILD_S", PATIENCE_S)
-    yield desk
-    desk.planner.close()
+    return desk
 
 
 async def test_no_planted_secret_is_sent(desk: Desk) -> None:

@@ -11,7 +11,7 @@ from modeld.engine.messages import EngineGone, Ready, Refused
 from modeld.recording import read
 from modeld.schedule.journal import replay
 from modeld.testing import EngineTwin
-from modelwire.messages import Load
+from modelwire.messages import Load, Text, Turn
 
 
 @pytest.fixture
@@ -44,6 +44,8 @@ async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
     def fail(*_: object) -> None:
         raise ValueError("a bug")
 
+    private = "words of a prompt"
+    app._driver.submit("ann", "1", Turn(session=private, lane=private, prefix=(Text(text=private),)), 0.0)
     monkeypatch.setattr(app._driver, "engine_said", fail)
     app._engine_said(EngineTwin().ready())
     assert isinstance(app._fault, CannotServe)
@@ -51,6 +53,8 @@ async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
     left = Path(app._endpoint.removeprefix("ipc://")).with_name("modeld.fault.jsonl")
     assert str(left) in str(app._fault)
     assert replay(next(read(left))) is None
+    assert '"op":"1"' in left.read_text()
+    assert private not in left.read_text() + caplog.text
     assert "a bug" in caplog.text
 
 

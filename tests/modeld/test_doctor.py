@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from modeld import findings, openvino_findings
+from modeld import doctor, findings, openvino_findings
 from modeld.cli import main
 from modeld.config import Settings
 from modeld.doctor import GIB, _memory, examine
 from modeld.findings import Finding
+from modelwire.messages import Status, Welcome
 
 CELL = 100 * 1024
 
@@ -75,6 +76,29 @@ async def test_a_directory_that_others_can_enter_is_a_failure(machine: Path) -> 
     (machine / "run").mkdir(mode=0o755)
     found = await finding("sockets")
     assert (found.state, "chmod 700" in found.says) == ("failure", True)
+
+
+async def test_engines_that_keep_dying_are_a_warning_with_what_to_do(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = Status(state="restarting", instance="a", model="", engine_pid=0, uptime_s=1, figures={}, problem="it is ill")
+
+    class Ill:
+        welcome = Welcome(protocol=1, server="modeld", version="1", instance="a", beat_ms=1)
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        async def __aenter__(self) -> "Ill":
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def status(self) -> Status:
+            return said
+
+    monkeypatch.setattr(doctor, "Client", Ill)
+    found = await finding("daemon")
+    assert (found.state, "it is ill" in found.says, "--context" in found.advice) == ("warning", True, True)
 
 
 async def test_a_wrong_setting_is_the_only_finding(machine: Path) -> None:

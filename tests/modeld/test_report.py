@@ -47,6 +47,12 @@ def test_a_status_without_a_model_says_so() -> None:
     assert "1 min 1 s" in status_table(status)
 
 
+def test_what_is_wrong_with_the_engine_stands_beneath_the_state() -> None:
+    trouble = "the engine was ended by SIGKILL"
+    status = Status(state="restarting", instance="a", model="", engine_pid=0, uptime_s=1, figures={}, problem=trouble)
+    assert status_table(status).splitlines()[1].split(None, 1) == ["problem", trouble]
+
+
 def test_a_description_says_what_the_model_can_do() -> None:
     description = Description(
         backend="twin",

@@ -71,7 +71,9 @@ class House:
     def __attrs_post_init__(self) -> None:
         about = About(message_bytes=1000, sessions=64, queue=8, started=90.0, instance="me")
         self.driver = Driver(self.engine, self.door.send)
-        self.server = Server(self.door, self.driver, about, clock=lambda: self.now, engine_pid=lambda: 7)
+        self.server = Server(
+            self.door, self.driver, about, clock=lambda: self.now, engine_pid=lambda: 7, problem=lambda: "it is ill"
+        )
 
     def load(self) -> None:
         self.driver.engine_said(self.engine.ready(), self.now)
@@ -116,6 +118,7 @@ def test_status_is_answered_in_every_state(house: House) -> None:
     [status] = house.ask("2", GetStatus())
     assert isinstance(status, Status)
     assert (status.state, status.engine_pid, status.uptime_s, status.model) == ("busy", 7, 10.0, "twin")
+    assert status.problem == "it is ill"
     assert status.figures["operations_total"] == 1
 
 

@@ -172,7 +172,8 @@ async def test_a_client_refuses_a_directory_that_others_can_enter(endpoint: str,
 
 
 async def test_a_daemon_that_does_not_answer_is_unreachable(daemon: ScriptedDaemon) -> None:
-    async with Client(daemon.endpoint, timeout=0.05) as client:
+    async with Client(daemon.endpoint) as client:
+        client._timeout = 0.05
         daemon.script.drop = {GetStatus, Hello}
         with pytest.raises(DaemonUnreachable, match="modeld serve"):
             await client.status()
@@ -233,7 +234,7 @@ async def test_a_daemon_that_falls_silent_is_lost_after_three_beats(daemon: Scri
         with pytest.raises(WireError) as caught:
             await turn(client).done()
         assert caught.value.code == "daemon_lost"
-        assert daemon.beats >= 2
+        await daemon.wait_until(lambda: daemon.beats >= 2)
 
 
 async def test_a_slow_operation_of_a_living_daemon_is_not_lost(daemon: ScriptedDaemon) -> None:

@@ -194,6 +194,7 @@ async def test_a_client_that_falls_too_far_behind_is_gone_and_learns_that_its_op
             reply = await slow.read()
             if not isinstance(reply.message, Tokens):
                 ends.append((reply.op, reply.message.code))
+                assert "wait for it (buffer_mb)" in reply.message.message
         assert ends == [("a", "overloaded"), ("b", "overloaded")]
         await until(lambda: served.router.last_heard(name) is None)
         await slow.say("c", Hello())
@@ -265,6 +266,10 @@ async def test_the_client_that_was_silent_longest_makes_room_for_a_new_one(endpo
             await client.say("1", Hello())
             names.append((await served.next())[0])
         assert gone == [names[1]]
+        error = (await clients[1].read()).message
+        assert isinstance(error, Error)
+        assert (error.code, error.retry) == ("overloaded", True)
+        assert "2 clients are there, the limit (clients)" in error.message
 
 
 async def test_an_answer_that_is_too_large_becomes_an_error(endpoint: str) -> None:

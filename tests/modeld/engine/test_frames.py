@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from modeld.engine import messages as engine_messages
-from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, codec, framed, read_frame
+from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, Numbered, codec, framed, read_frame
 from modeld.engine.messages import Begun, Encode, Encoded, Quit, Ready, Run
 from modelwire.codec import MAX_ITEMS, Codec
+from modelwire.errors import WireError
 from modelwire.messages import ChatMessage, DecodeConfig, ModelDescription, Text
 
 
@@ -56,7 +57,7 @@ def _examples() -> list[object]:
 @pytest.mark.parametrize("message", _examples(), ids=lambda message: type(message).__name__)
 def test_a_message_comes_out_as_it_went_in(message: object, ends: tuple[Channel, socket.socket]) -> None:
     channel, front = ends
-    front.sendall(framed(codec().encode("7", message)))
+    front.sendall(framed(codec().encode("7.1", message)))
     assert next(iter(channel)) == message
 
 
@@ -67,7 +68,7 @@ async def test_the_front_reads_what_the_engine_sends(ends: tuple[Channel, socket
     data = await asyncio.wait_for(read_frame(reader), 5)
     assert data is not None
     envelope = codec().decode(data)
-    assert (envelope.op, envelope.message) == ("7", Begun(ids=b"", reused=0))
+    assert (envelope.op, envelope.message) == ("7.1", Begun(ids=b"", reused=0))
     writer.close()
 
 
@@ -76,7 +77,7 @@ async def test_a_stream_that_ends_early_ends_quietly_on_both_sides(
     cut: int, ends: tuple[Channel, socket.socket]
 ) -> None:
     channel, front = ends
-    front.sendall(framed(codec().encode("7", Quit()))[:cut])
+    front.sendall(framed(codec().encode("7.1", Quit()))[:cut])
     front.shutdown(socket.SHUT_WR)
     assert list(channel) == []
     reader = asyncio.StreamReader()
@@ -122,3 +123,25 @@ async def test_a_message_that_another_follows_leaves_with_it(ends: tuple[Channel
         assert data is not None
         assert codec().decode(data).message == sent
     writer.close()
+
+
+@pytest.mark.parametrize("names", [("7.1", "7.1"), ("7.1", "7.3"), ("7.2",), ("6.1",)])
+def test_a_message_that_comes_twice_or_is_missing_is_a_fault(
+    names: tuple[str, ...], ends: tuple[Channel, socket.socket]
+) -> None:
+    """S8: what came twice would be run twice, or end another operation."""
+    channel, front = ends
+    for name in names:
+        front.sendall(framed(codec().encode(name, Quit())))
+    front.shutdown(socket.SHUT_WR)
+    with pytest.raises(FrameFault, match="came where"):
+        list(channel)
+
+
+def test_a_message_that_cannot_be_sent_does_not_count(ends: tuple[Channel, socket.socket]) -> None:
+    channel, front = ends
+    with pytest.raises(WireError):
+        channel.send(Begun(ids=bytes(MAX_FRAME_BYTES), reused=0))
+    channel.send(Quit())
+    messages = Numbered(codec(), 7)
+    assert messages.decode(front.recv(1000)[4:]) == Quit()

@@ -11,7 +11,7 @@ import pytest
 
 from modeld.backends.base import BackendError, LoadError
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import Channel, codec, framed
+from modeld.engine.frames import Channel
 from modeld.engine.messages import (
     Encode,
     Encoded,
@@ -37,11 +37,9 @@ class Front:
     """The other end of the channel, blocking."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._answers = iter(Channel(connection, 1))
-
-    def send(self, message: object) -> None:
-        self._connection.sendall(framed(codec().encode("1", message)))
+        self._channel = Channel(connection, 1)
+        self._answers = iter(self._channel)
+        self.send = self._channel.send
 
     def next(self) -> FromEngine:
         message: Any = next(self._answers)

@@ -9,6 +9,7 @@ from functools import partial
 
 from intentd.config import Config
 from intentd.door import Door
+from intentd.faults import told
 from intentd.intake import Intake
 from intentd.plan.desks import Desks
 from intentd.plan.offers import OfferBook, Offering
@@ -46,6 +47,7 @@ class App:
             self._problems,
             self.desks,
             self.keeper.want,
+            config.limits(),
         )
         self.host = HostWatch(partial(lack, config.max_load), self.speculator.press)
         self._tasks: list[asyncio.Task[None]] = []
@@ -64,7 +66,6 @@ class App:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.planner.close()
 
     async def broken(self) -> None:
         """Returns when a piece ends that should not; raises what ended it."""
@@ -73,8 +74,13 @@ class App:
             task.result()
 
     def _title_of(self, offering: Offering) -> str:
-        template = self.templates.get(template_name(offering, "explain"))
-        return template.fill_title(test=offering.failure.name[:200], tool=offering.failure.tool)
+        name = offering.failure.name[:200]
+        try:
+            template = self.templates.get(template_name(offering, "explain"))
+            return template.fill_title(test=name, tool=offering.failure.tool)
+        except Exception as fault:  # of a template: the offer has its own name, and the others theirs
+            log.error("an offer could not be named:\n%s", told(fault))
+            return name
 
     def _problems(self) -> tuple[str, ...]:
         kept = (self.keeper.problem,) if self.keeper.problem and not self.speculator.reachable else ()

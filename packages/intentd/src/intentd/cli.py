@@ -20,7 +20,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """1 for an error, 2 for a wrong command line; `run` ends as its command does."""
+    """1 for an error, 2 for a wrong command line or setting; `run` ends as its command does."""
     options = _parser().parse_args(argv)
     if options.command == "run":
         return _run(options)
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _talk(options)
     except (ConfigError, EndpointError, DaemonUnreachable, WireError) as fault:
         print(f"intentd: {fault}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has left

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from attrs import field, fields, frozen
 from platformdirs import user_config_path
 
+from intentd.limits import Limits
 from modelwire import logs
 from modelwire.endpoint import default_endpoint
 
@@ -23,7 +24,8 @@ class Config:
 
     `socket` and `modeld` are endpoints; `guess` false starts paused; above a load of `max_load` for each processor
     nothing is guessed; `templates` and `tools` are directories whose
-    files replace the built-in templates and tools' patterns of the same name, or add to them.
+    files replace the built-in templates and tools' patterns of the same name, or add to them. `Limits` says what the
+    last four bound.
     """
 
     socket: str = field(factory=lambda: default_endpoint("intentd"))
@@ -34,6 +36,13 @@ class Config:
     tools: Path = field(factory=lambda: config_dir() / "tools")
     log_level: str = "warning"
     log_format: Literal["text", "json"] = "text"
+    clients: int = 1024
+    buffer_mb: int = 8
+    questions: int = 64
+    commands: int = 256
+
+    def limits(self) -> Limits:
+        return Limits(**{limit.name: getattr(self, limit.name) for limit in fields(Limits)})
 
 
 _VARIABLES = {
@@ -45,6 +54,7 @@ _VARIABLES = {
     "tools": "GUESSAHEAD_TOOLS",
     "log_level": "GUESSAHEAD_LOG_LEVEL",
     "log_format": "GUESSAHEAD_LOG_FORMAT",
+    **{limit.name: f"INTENTD_{limit.name.upper()}" for limit in fields(Limits)},
 }
 _LEVELS = ("debug", "info", "warning", "error")
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -86,6 +96,8 @@ def _check(name: str, value: Any, origin: str) -> Any:
         return switch
     if name == "max_load":
         return _positive(value, origin)
+    if name in {limit.name for limit in fields(Limits)}:
+        return _whole(name, value, origin)
     if not isinstance(value, str | Path) or not str(value):
         raise ConfigError(f"{origin}: {name!r} is a string, not {value!r}")
     if name == "log_level" and value not in _LEVELS:
@@ -95,6 +107,12 @@ def _check(name: str, value: Any, origin: str) -> Any:
     if name in ("socket", "modeld"):
         return value if "://" in str(value) else f"ipc://{Path(value).absolute()}"
     return Path(value).expanduser() if name in ("templates", "tools") else value
+
+
+def _whole(name: str, value: Any, origin: str) -> int:
+    if isinstance(value, bool) or not str(value).isdecimal() or int(value) < 1:
+        raise ConfigError(f"{origin}: {name!r} is a whole number above 0, not {value!r}")
+    return int(value)
 
 
 def _positive(value: Any, origin: str) -> float:

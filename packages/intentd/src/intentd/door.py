@@ -16,6 +16,7 @@ from attrs import define, field
 from intentd.completer import Completer
 from intentd.editor_clients import EditorClients
 from intentd.faults import told
+from intentd.limits import Limits
 from intentd.messages import (
     INTENTD,
     Ask,
@@ -75,6 +76,7 @@ class Door:
     problems: Callable[[], tuple[str, ...]]
     desks: Desks = field(factory=Desks)
     starts_modeld: Callable[[], None] = lambda: None
+    limits: Limits = field(factory=Limits)
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
@@ -84,7 +86,14 @@ class Door:
     _completer: Completer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._router = Router(self.endpoint, INTENTD.codec(), INTENTD, on_gone=self._gone)
+        self._router = Router(
+            self.endpoint,
+            INTENTD.codec(),
+            INTENTD,
+            on_gone=self._gone,
+            outbox_bytes=self.limits.buffer_mb * 2**20,
+            max_clients=self.limits.clients,
+        )
         self._editors = EditorClients(self.desks, self._send, self.speculator.poke, self.starts_modeld)
         self._completer = Completer(self.speculator, self.speculator.planner)
 
@@ -97,7 +106,7 @@ class Door:
         watching = asyncio.create_task(self._watch_silence())
         try:
             async for client, envelope in self._router.incoming():
-                self._handle(client, envelope.op, envelope.message)
+                self._take(client, envelope.op, envelope.message)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -122,6 +131,19 @@ class Door:
 
     # --- messages -----------------------------------------------------------------------------------------------
 
+    def _take(self, client: str, op: str, message: object) -> None:
+        """A fault of ours in one message is logged and answered; the others go on."""
+        try:
+            self._handle(client, op, message)
+        except WireError as fault:
+            self._send(client, op, _error(fault))
+        except Exception as fault:
+            self._has_failed(client, op, fault)
+
+    def _has_failed(self, client: str, op: str, fault: Exception) -> None:
+        log.error("a message could not be handled:\n%s", told(fault))
+        self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
+
     def _handle(self, client: str, op: str, message: object) -> None:
         match message:
             case Beat():
@@ -131,9 +153,9 @@ class Door:
             case CommandStarted():
                 self._command_started(client, op, message)
             case CommandQuiet():
-                self._chore(self._command_quiet(client, op, message))
+                self._chore(client, op, self._command_quiet(client, op, message))
             case CommandFinished():
-                self._chore(self._command_finished(client, op, message))
+                self._chore(client, op, self._command_finished(client, op, message))
             case Ask():
                 self._begin(client, op, self._asked(message))
             case Complete():
@@ -148,19 +170,20 @@ class Door:
             case Closed():
                 self._editors.closed(client, op, message)
             case Cancel(target=target):
-                self._chore(self._cancel(client, op, target))
+                self._chore(client, op, self._cancel(client, op, target))
             case GetOffers(cwd=cwd):
-                self._chore(self._list_offers(client, op, cwd))
+                self._chore(client, op, self._list_offers(client, op, cwd))
             case Pause(paused=paused):
                 changed, self.speculator.paused = self.speculator.paused != paused, paused
                 self.speculator.poke()
                 self._send(client, op, Acknowledged(found=changed))
             case GetPrompt():
-                self._chore(self._show_prompt(client, op, message))
+                self._chore(client, op, self._show_prompt(client, op, message))
             case GetStatus():
                 self._send(client, op, self._status())
 
     def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
+        self.limits.check("commands", len(self.runs))
         self.runs.start(client, op, message)
         self._count_runs()
         self._send(client, op, Accepted())
@@ -188,6 +211,7 @@ class Door:
         if (client, op) in self._answers:
             self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
             return
+        self.limits.check("questions", len(self._answers))
         task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))
         self._answers[client, op] = task
 
@@ -206,8 +230,7 @@ class Door:
         except (WireError, DaemonUnreachable, EndpointError) as fault:
             self._send(client, op, _error(fault))
         except Exception as fault:
-            log.error("an answer failed:\n%s", told(fault))
-            self._send(client, op, Error(code=ErrorCode.INTERNAL, message="intentd failed at this; its log says how"))
+            self._has_failed(client, op, fault)
         finally:
             self._answers.pop((client, op), None)
 
@@ -258,11 +281,17 @@ class Door:
     def _send(self, client: str, op: str, message: object) -> None:
         self._router.send(client, op, message)
 
-    def _chore(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
+    def _chore(self, client: str, op: str, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._see_to(client, op, work))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
         return task
+
+    async def _see_to(self, client: str, op: str, work: Coroutine[object, object, None]) -> None:
+        try:
+            await work
+        except Exception as fault:
+            self._has_failed(client, op, fault)
 
     def _welcome(self) -> Welcome:
         return Welcome(

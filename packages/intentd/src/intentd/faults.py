@@ -1,7 +1,5 @@
 """Owns what the log may say of a fault of ours: its kind and its place. Its words may hold a prompt's contents."""
 
-import traceback
+from modelwire.logs import told
 
-
-def told(fault: BaseException) -> str:
-    return "".join([*traceback.format_tb(fault.__traceback__), type(fault).__name__])
+__all__ = ["told"]

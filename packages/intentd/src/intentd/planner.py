@@ -3,11 +3,9 @@
 It decides nothing. What it reads comes through `texts`, so what it gives is fit to be sent (I3).
 """
 
-import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +24,7 @@ from intentd.shelf import TemplateShelf
 from intentd.shown import View
 from intentd.sources.git import content
 from intentd.texts import Look, Texts, holds
+from intentd.workers import TookTooLong, Workers
 from intentd.workspace import OPT_OUT_FILE, Signature
 
 log = logging.getLogger(__name__)
@@ -53,10 +52,7 @@ class Planner:
         self._texts = Texts()
         self._anchors: OrderedDict[str, str] = OrderedDict()
         self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int], _Kept] = OrderedDict()
-        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="planner")
-
-    def close(self) -> None:
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._workers = Workers(2, BUILD_S)
 
     async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
@@ -65,6 +61,9 @@ class Planner:
             template = self._templates.get(template_name(offering, intent))
         except TemplateError as fault:
             raise TurnError(str(fault)) from None
+        except Exception as fault:
+            log.error("a template could not be read:\n%s", told(fault))
+            raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
         if kept is None or kept.template is not template or not holds(kept.seen):
             kept = await self._built(offering, template, context)
@@ -97,11 +96,9 @@ class Planner:
         return await self._work(lambda: self._build(offering, template, context))
 
     async def _work(self, work: Callable[[], Built]) -> Built:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(BUILD_S):
-                return await loop.run_in_executor(self._workers, work)
-        except TimeoutError:
+            return await self._workers.do(work)
+        except TookTooLong:
             raise TurnError("its files take too long to look through for secrets") from None
 
     def _build(self, offering: Offering, template: Template, context: int) -> _Kept:

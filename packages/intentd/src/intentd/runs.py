@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from functools import partial
 from pathlib import Path
 
 from attrs import define, evolve, field
@@ -13,10 +14,13 @@ from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import OfferBook
 from intentd.sources.git import changed
+from intentd.workers import TookTooLong, Workers
 from intentd.workspace import Workspace, root_of
 
 log = logging.getLogger(__name__)
 
+READ_S = 30.0
+"""So long an output may take to be read."""
 TAKE_IN_S = 10.0
 """So long a question waits for the output of a command that has just ended."""
 
@@ -43,6 +47,10 @@ class Runs:
         self._intake = intake
         self._runs: dict[tuple[str, str], Run] = {}
         self._taking: set[asyncio.Task[bool]] = set()
+        self._workers = Workers(2, READ_S)
+
+    def __len__(self) -> int:
+        return len(self._runs)
 
     @property
     def running(self) -> int:
@@ -86,6 +94,9 @@ class Runs:
         self._taking.add(task)
         try:
             return await task
+        except TookTooLong:
+            log.error("an output of %d bytes takes too long to read: nothing is offered for it", len(message.output))
+            return False
         except Exception as fault:
             log.error("the output of a command could not be read:\n%s", told(fault))
             return False
@@ -106,7 +117,8 @@ class Runs:
             self._offers.forget(event.workspace)
             return True
         cut = message.total > len(message.output)
-        failures = await asyncio.to_thread(self._intake.failures, event, cut=cut, started_ns=run.started_ns)
+        read = partial(self._intake.failures, event, cut=cut, started_ns=run.started_ns)
+        failures = await self._workers.do(read)
         if failures:
             event = evolve(event, changed=await asyncio.to_thread(changed, event.workspace))
         self._offers.take(event, failures)

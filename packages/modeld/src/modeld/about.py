@@ -72,7 +72,7 @@ class About:
         says = f"no operation {message.target or 'at all'}{whose} is remembered: the last {HISTORY} that ended are"
         return Error(code=ErrorCode.BAD_REQUEST, message=says)
 
-    def status(self, driver: Driver, engine_pid: int, now: float) -> Status:
+    def status(self, driver: Driver, engine_pid: int, now: float, problem: str = "") -> Status:
         figures = driver.figures.as_mapping(
             sessions=len(driver.sessions),
             clients=len(driver.clients),
@@ -87,4 +87,5 @@ class About:
             uptime_s=now - self.started,
             figures=figures,
             exactness=driver.exactness,
+            problem=problem,
         )

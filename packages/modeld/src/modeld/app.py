@@ -50,10 +50,18 @@ class App:
         self._record_path = settings.record_path()
         self._recorder: Recorder | None = None
         clock = time.monotonic
-        codec = MODELD.codec()
+        codec = MODELD.codec(settings.message_bytes)
         self._clock = clock
         self._engine = Supervisor(settings.engine(), self._engine_said)
-        self._router = Router(self._endpoint, codec, MODELD, clock=clock, on_gone=self._client_gone)
+        self._router = Router(
+            self._endpoint,
+            codec,
+            MODELD,
+            clock=clock,
+            on_gone=self._client_gone,
+            outbox_bytes=settings.buffer_mb * 2**20,
+            max_clients=settings.clients,
+        )
         self._limits = ScheduleLimits(queue=settings.queue)
         self._driver = Driver(
             self._engine,
@@ -74,7 +82,14 @@ class App:
             queue=settings.queue,
             started=clock(),
         )
-        self._server = Server(self._router, self._driver, about, clock=clock, engine_pid=lambda: self._engine.pid)
+        self._server = Server(
+            self._router,
+            self._driver,
+            about,
+            clock=clock,
+            engine_pid=lambda: self._engine.pid,
+            problem=lambda: self._engine.trouble,
+        )
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()
         self._signal: int | None = None

@@ -14,6 +14,7 @@ from platformdirs import user_config_path
 
 from modeld.engine.config import BACKENDS, DEVICES, EngineConfig
 from modelwire import logs
+from modelwire.codec import MAX_MESSAGE_BYTES
 from modelwire.endpoint import default_endpoint
 from modelwire.errors import EndpointError
 
@@ -31,13 +32,13 @@ def _choice(*allowed: str) -> tuple[Callable[[Any], str], str]:
     return parse, "one of " + ", ".join(allowed)
 
 
-def _number(least: int) -> tuple[Callable[[Any], int], str]:
+def _number(least: int, most: int | None = None) -> tuple[Callable[[Any], int], str]:
     def parse(value: Any) -> int:
-        if isinstance(value, bool | float) or int(value) < least:
+        if isinstance(value, bool | float) or int(value) < least or (most is not None and int(value) > most):
             raise ValueError
         return int(value)
 
-    return parse, f"a whole number from {least} up"
+    return parse, f"a whole number from {least} " + ("up" if most is None else f"to {most}")
 
 
 def _text(says: str) -> tuple[Callable[[Any], str], str]:
@@ -94,6 +95,13 @@ class Settings:
     )
     queue: int = _option(_number(1), "how many operations may wait", default=64)
     sessions: int = _option(_number(1), "how many sessions a client may have", default=64)
+    clients: int = _option(
+        _number(1), "how many clients may be there; the one that is silent for longest gives way", default=1024
+    )
+    message_bytes: int = _option(
+        _number(2**16, MAX_MESSAGE_BYTES), "how long a message may be, in bytes", default=MAX_MESSAGE_BYTES
+    )
+    buffer_mb: int = _option(_number(1), "MB kept for a client that reads slowly, before it is given up", default=8)
     snapshots: int = _option(_number(0), "how many snapshots a client may have", default=16)
     unload_after: int | None = _option(
         _number(1), "unload the model after so many seconds without any operation; the next one loads it", default=None

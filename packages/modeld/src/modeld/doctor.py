@@ -129,8 +129,10 @@ def _tried(about: str, place: Callable[[], Path], *, room: bool = False) -> Find
         if room:
             says += f", {shutil.disk_usage(path).free / GIB:,.1f} GiB free"
         return Finding(about=about, says=says)
-    except (EndpointError, LoadError, OSError) as fault:
+    except (EndpointError, LoadError) as fault:
         return Finding(about=about, state="failure", says=str(fault))
+    except OSError as fault:
+        return Finding(about=about, state="failure", says=str(fault), advice="check the folder, its owner and its disk")
 
 
 async def _daemon(settings: Settings) -> list[Finding]:
@@ -146,4 +148,7 @@ async def _daemon(settings: Settings) -> list[Finding]:
     except (ConfigError, EndpointError, WireError) as fault:
         return [Finding(about="daemon", state="failure", says=str(fault))]
     says = f"modeld {client.welcome.version} at {endpoint} is {status.state}, model {status.model or 'not loaded'}"
+    if status.problem:
+        advice = "read its log; where memory is short lower --context, where a model is broken choose another"
+        return [Finding(about="daemon", state="warning", says=f"{says}: {status.problem}", advice=advice)]
     return [Finding(about="daemon", says=says)]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from modeld.backends.base import LoadError
-from modeld.confirmations import Confirmations
+from modeld.confirmations import MAX_WAITING, Confirmations
 from modeld.engine.messages import (
     EngineUnloaded,
     FromEngine,
@@ -188,7 +188,8 @@ class Driver:
         if not targets:
             self._reply(client, op, Acknowledged(found=had))
         elif self._confirmations.full:
-            error = Error(code=ErrorCode.OVERLOADED, message="too many cancels wait already: try later", retry=True)
+            message = f"{MAX_WAITING} cancels wait already, which is the limit: try later"
+            error = Error(code=ErrorCode.OVERLOADED, message=message, retry=True)
             self._reply(client, op, error)
         else:
             self._confirmations.add(client, op, targets)

@@ -15,6 +15,7 @@ _RATIOS = ("tokens_per_pass", "acceptance_")
 def status_table(status: Status) -> str:
     rows = [
         ("state", status.state),
+        *([("problem", status.problem)] if status.problem else []),
         ("model", status.model or "(not loaded)"),
         ("engine", f"pid {status.engine_pid}" if status.engine_pid else "none"),
         ("uptime", _duration(status.uptime_s)),

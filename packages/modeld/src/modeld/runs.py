@@ -60,8 +60,8 @@ def bad_request(message: str) -> WireError:
 
 def empty(session: str) -> WireError:
     return bad_request(
-        f"session {session!r} is empty (new, closed, gave way to newer ones, or of another model): "
-        "ensure a prefix or send a turn first"
+        f"session {session!r} is empty (new, closed, of another model, or it gave way to newer ones: the limit is "
+        "sessions): ensure a prefix or send a turn first"
     )
 
 

@@ -41,12 +41,15 @@ class Server:
         *,
         clock: Callable[[], float],
         engine_pid: Callable[[], int],
+        problem: Callable[[], str] = str,
     ) -> None:
+        """`problem` says what is wrong with the engine, for people; empty where nothing is."""
         self._door = door
         self._driver = driver
         self._about = about
         self._clock = clock
         self._engine_pid = engine_pid
+        self._problem = problem
         self._sooner = asyncio.Event()
         self._tick_at = math.inf
         self._leaving: set[str] = set()
@@ -79,7 +82,7 @@ class Server:
             case Describe():
                 self._door.send(client, op, self._about.description(self._driver))
             case GetStatus():
-                self._door.send(client, op, self._about.status(self._driver, self._engine_pid(), now))
+                self._door.send(client, op, self._about.status(self._driver, self._engine_pid(), now, self._problem()))
             case Cancel():
                 self._driver.cancel(client, op, message.target, now)
             case Close():

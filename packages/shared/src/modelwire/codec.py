@@ -84,7 +84,7 @@ class Codec:
         if len(data) > self._max_bytes:
             raise WireError(
                 ErrorCode.TOO_LARGE,
-                f"message of {len(data)} bytes; the limit is {self._max_bytes} bytes: shorten the prompt",
+                f"message of {len(data)} bytes; the limit (message_bytes) is {self._max_bytes}: shorten the prompt",
             )
         return data
 
@@ -92,7 +92,8 @@ class Codec:
         """Raises `DecodeFault` for anything that is not a message of this protocol within the limits."""
         if len(data) > self._max_bytes:
             raise DecodeFault(
-                ErrorCode.TOO_LARGE, f"message of {len(data)} bytes; the limit is {self._max_bytes} bytes"
+                ErrorCode.TOO_LARGE,
+                f"message of {len(data)} bytes; the limit (message_bytes) is {self._max_bytes} bytes",
             )
         fields = _unpack(data, self._max_items)
         op = fields.pop("op", None)
@@ -100,9 +101,8 @@ class Codec:
             raise DecodeFault(ErrorCode.MALFORMED, f"'op' must be a string of 1 to {MAX_OP_LENGTH} characters")
         version = fields.pop("v", None)
         if type(version) is not int or version != self._version:
-            raise DecodeFault(
-                ErrorCode.WRONG_VERSION, f"protocol version {_shown(version)}; this side speaks {self._version}", op
-            )
+            says = f"protocol version {_shown(version)}; this side speaks {self._version}: update the older one"
+            raise DecodeFault(ErrorCode.WRONG_VERSION, says, op)
         kind = fields.pop("kind", None)
         cls = self._classes.get(kind) if isinstance(kind, str) else None
         if cls is None:

@@ -39,7 +39,11 @@ def fault_of(code: str) -> Fault:
     return "client"
 
 
-class WireError(Exception):
+class Plain(Exception):
+    """A fault whose words are ours and hold no word of a prompt: the log may have them, as those of no other fault."""
+
+
+class WireError(Plain):
     """What an `error` message says: `code`, a sentence that tells what to do, and whether a retry can help."""
 
     def __init__(
@@ -61,9 +65,9 @@ class WireError(Exception):
         return fault_of(self.code)
 
 
-class DaemonUnreachable(Exception):
+class DaemonUnreachable(Plain):
     """No daemon answers at an endpoint. The message says which and how to start one."""
 
 
-class EndpointError(Exception):
+class EndpointError(Plain):
     """An endpoint cannot be used: not owner-only, taken, too long or of a refused kind. The message says what to do."""

@@ -447,7 +447,7 @@ class Description:
 class Status:
     """Answers `status`. `state` is `loading`, `idle`, `guessing`, `busy`, `unloaded`, `restarting` or `stopping`.
 
-    docs/protocol.md names the figures.
+    `problem` is for people, and empty where all is well. docs/protocol.md names the figures.
     """
 
     state: str
@@ -457,6 +457,7 @@ class Status:
     uptime_s: float
     figures: Mapping[str, float]
     exactness: Exactness = field(factory=Exactness)
+    problem: str = ""
 
 
 @_kind("ids")

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from attrs import field, frozen
 
-from modelwire.codec import Codec
+from modelwire.codec import MAX_MESSAGE_BYTES, Codec
 from modelwire.messages import (
     KINDS,
     PROTOCOL_VERSION,
@@ -76,8 +76,8 @@ class Protocol:
     merge: Mapping[type, Merge] = field(factory=lambda: {Tokens: _join_tokens, Progress: _newest})
     version: int = PROTOCOL_VERSION
 
-    def codec(self) -> Codec:
-        return Codec(self.kinds, version=self.version)
+    def codec(self, max_bytes: int = MAX_MESSAGE_BYTES) -> Codec:
+        return Codec(self.kinds, version=self.version, max_bytes=max_bytes)
 
 
 MODELD = Protocol(

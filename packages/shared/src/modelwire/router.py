@@ -179,7 +179,7 @@ class Router:
         peer = self._peers.pop(name, None)
         if peer is None:
             if len(self._peers) >= self._max_clients:
-                self._drop(next(iter(self._peers.values())))
+                self._displace(next(iter(self._peers.values())))
             peer = _Peer(name, identity, 0.0, Outbox(self._protocol, self._codec, self._outbox_bytes))
         self._peers[name] = peer  # the last in the dictionary is the one heard last
         peer.heard = self._clock()
@@ -309,10 +309,18 @@ class Router:
 
     def _abandon(self, peer: _Peer, op: str) -> None:
         """The client is too slow. It keeps what ends its operations; to the daemon it is gone."""
-        error = Error(code=ErrorCode.OVERLOADED, message="this client reads too slowly: its operations were ended")
+        limit = f"more than {self._outbox_bytes / 2**20:.2g} MB wait for it (buffer_mb)"
+        says = f"this client reads too slowly, {limit}: its operations were ended"
+        error = Error(code=ErrorCode.OVERLOADED, message=says)
         peer.abandoned = True
         peer.outbox.give_up(error, (*peer.open_ops, op))
         self.on_gone(peer.name)
+
+    def _displace(self, peer: _Peer) -> None:
+        says = f"{self._max_clients} clients are there, the limit (clients): the one silent for longest gave way"
+        for op in list(peer.open_ops):
+            self.send(peer.name, op, Error(code=ErrorCode.OVERLOADED, message=says, retry=True))
+        self._drop(peer)
 
     def _drop(self, peer: _Peer) -> None:
         if self._peers.pop(peer.name, None) and not peer.abandoned:

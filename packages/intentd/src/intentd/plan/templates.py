@@ -66,6 +66,8 @@ def parse(file: str, text: str) -> Template:
     except tomllib.TOMLDecodeError as fault:
         place = _LINE.search(str(fault))
         raise TemplateError(f"{file}:{place[1] if place else 1}: not TOML: {fault}") from None
+    except RecursionError:
+        raise TemplateError(f"{file}:1: its lists are nested too deeply") from None
     return _Reading(file, text, data).template()
 
 

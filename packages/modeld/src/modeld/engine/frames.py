@@ -4,6 +4,7 @@ import asyncio
 import struct
 from collections.abc import Iterator
 from socket import socket
+from typing import Any
 
 from modeld.engine.messages import KINDS
 from modelwire.codec import Codec
@@ -23,6 +24,29 @@ def codec() -> Codec:
     return Codec(KINDS, max_bytes=MAX_FRAME_BYTES, max_items=MAX_ITEMS)
 
 
+class Numbered:
+    """One end's messages, counted in both directions: one that comes twice or is missing is a fault."""
+
+    def __init__(self, codec: Codec, epoch: int) -> None:
+        self._codec = codec
+        self._epoch = epoch
+        self._sent = self._heard = 0
+
+    def encode(self, message: object) -> bytes:
+        """Raises `WireError` as the codec does; then it does not count."""
+        data = self._codec.encode(f"{self._epoch}.{self._sent + 1}", message)
+        self._sent += 1
+        return data
+
+    def decode(self, data: bytes) -> Any:
+        """Raises `DecodeFault` as the codec does, and `FrameFault` for another message than the next one."""
+        envelope = self._codec.decode(data)
+        self._heard += 1
+        if envelope.op != (due := f"{self._epoch}.{self._heard}"):
+            raise FrameFault(f"message {envelope.op} came where {due} was due")
+        return envelope.message
+
+
 def framed(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
@@ -36,29 +60,28 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
 
 
 class Channel:
-    """The engine's end: blocking, one thread. `epoch` is the name that its messages carry."""
+    """The engine's end: blocking, one thread."""
 
     def __init__(self, connection: socket, epoch: int) -> None:
         self._connection = connection
         self._stream = connection.makefile("rb")
-        self._codec = codec()
-        self._epoch = str(epoch)
+        self._messages = Numbered(codec(), epoch)
         self._unsent = b""
 
     def send(self, message: object, more: bool = False) -> None:
         """`more`: another follows at once, and both leave together. Each that leaves wakes the front."""
-        self._unsent += framed(self._codec.encode(self._epoch, message))
+        self._unsent += framed(self._messages.encode(message))
         if not more:
             data, self._unsent = self._unsent, b""
             self._connection.sendall(data)
 
     def __iter__(self) -> Iterator[object]:
-        """Messages until the stream ends."""
+        """Messages until the stream ends. Raises `FrameFault`."""
         while len(head := self._stream.read(_LENGTH.size)) == _LENGTH.size:
             data = self._stream.read(length := _length(head))
             if len(data) < length:
                 return
-            yield self._codec.decode(data).message
+            yield self._messages.decode(data)
 
     def close(self) -> None:
         self._stream.close()

@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import FrameFault, codec, read_frame
+from modeld.engine.frames import FrameFault, Numbered, codec, read_frame
 from modeld.engine.messages import (
     Advanced,
     Encoded,
@@ -27,33 +27,11 @@ from modeld.engine.messages import (
     Saved,
     ToEngine,
 )
+from modeld.engine.patience import CrashLoop, Patience
 from modeld.engine.stop_flag import SharedStopFlag
 from modelwire.codec import DecodeFault
 
 _log = logging.getLogger(__name__)
-
-
-@frozen(kw_only=True)
-class Patience:
-    """Bounds in seconds.
-
-    An engine with work counts as hung when nothing was heard of it for `silence`, or for `chunks` times the slowest
-    chunk so far where that is longer; before the first chunk there is no measure, so `first` holds. A message that is
-    being read gets its size over `bytes_per_second` on top. After `loads` deaths in a row while
-    it loads, a model is given up, unless it was ready before. Before each restart it waits: `pause`, twice as long each
-    time up to `longest_pause`, and `pause` again after an engine that lived for `stable` or ended an operation.
-    """
-
-    silence: float = 10.0
-    chunks: float = 20.0
-    first: float = 120.0
-    bytes_per_second: float = 100_000.0
-    load: float = 600.0
-    quit: float = 2.0
-    pause: float = 0.1
-    longest_pause: float = 10.0
-    stable: float = 60.0
-    loads: int = 5
 
 
 class Supervisor:
@@ -81,14 +59,11 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._epoch = 0
-        self._ready = False
-        self._refused = False
-        self._resting = False
-        self._dismissed = False
+        self._messages = Numbered(self._codec, 0)
+        self._ready = self._refused = self._resting = self._dismissed = False
         self._bound = asyncio.Timeout(None)
-        self._heard = 0.0
-        self._slowest = 0.0
-        self._worked = False
+        self._heard = self._slowest = self._born = 0.0
+        self._crashes = CrashLoop(self._patience)
         self._proven = False
 
     def __repr__(self) -> str:
@@ -105,6 +80,13 @@ class Supervisor:
         """Counts the engine processes, from 1."""
         return self._epoch
 
+    @property
+    def trouble(self) -> str:
+        """That engines keep dying, why and what is done about it; empty where all is well."""
+        if self._ready and self._is_stable():
+            self._crashes.over()
+        return self._crashes.says()
+
     async def start(self) -> None:
         """Starts the process; `Ready` or `Refused` follows. Raises OSError where it cannot be started at all."""
         self._flag = SharedStopFlag.create()
@@ -119,7 +101,7 @@ class Supervisor:
         """Raises `WireError(TOO_LARGE)`, and RuntimeError where no engine is ready."""
         if not self._ready:
             raise RuntimeError(f"{self!r}: nothing can be sent before Ready")
-        data = self._codec.encode(str(self._epoch), message)
+        data = self._messages.encode(message)
         if self._child is None:  # it has just died: `EngineGone` is still to come, and ends this as it does any other
             return
         self._child.write(data)
@@ -155,7 +137,7 @@ class Supervisor:
         self._dismissed = True
         if self._ready:
             self._ready = False
-            self._child.write(self._codec.encode(str(self._epoch), Quit()))
+            self._child.write(self._messages.encode(Quit()))
             self._bound.reschedule(self._now() + self._patience.quit)
         else:
             self._child.kill()
@@ -168,7 +150,7 @@ class Supervisor:
         self._flag.set()
         try:
             if self._child and self._ready:
-                self._child.write(self._codec.encode(str(self._epoch), Quit()))
+                self._child.write(self._messages.encode(Quit()))
                 await asyncio.wait([self._task], timeout=self._patience.quit)
         finally:
             if self._child:
@@ -178,31 +160,35 @@ class Supervisor:
         self._task = None
 
     async def _keep_alive(self, child: Child | None) -> None:
-        pause, failed_loads = self._patience.pause, 0
         while True:
-            born = self._now()
             reason = await self._attend(child) if child else "could not be started"
-            failed_loads = 0 if self._ready else failed_loads + 1
-            self._ready = False
+            loaded, self._ready = self._ready, False
             if self._refused or self._closing.is_set():
                 return
             if self._dismissed:
-                pause, failed_loads = self._patience.pause, 0
+                self._crashes = CrashLoop(self._patience)
                 self._part()
-            else:
-                _log.warning("engine %d is gone: it %s", self._epoch, reason)
-                self._tell(EngineGone(epoch=self._epoch, reason=reason))
-                if self._worked or self._now() - born > self._patience.stable:
-                    pause = self._patience.pause
-                if failed_loads >= self._patience.loads and not self._proven:
-                    failed_loads = 0
-                    self._give_up(reason)
-                elif await self._closed_within(pause):
-                    return
-                pause = min(2 * pause, self._patience.longest_pause)
+            elif await self._closed_after(reason, loaded=loaded):
+                return
             if not self._is_wanted():
                 return
             child = await self._begin_again()
+
+    async def _closed_after(self, reason: str, *, loaded: bool) -> bool:
+        """Tells of the death and waits before the next start; True where the supervisor is closed meanwhile."""
+        _log.warning("engine %d is gone: it %s", self._epoch, reason)
+        if loaded and self._is_stable():
+            self._crashes.over()
+        self._crashes.died(reason, loaded=loaded)
+        self._tell(EngineGone(epoch=self._epoch, reason=reason))
+        if self._crashes.is_hopeless and not self._proven:
+            self._crashes = CrashLoop(self._patience)
+            self._give_up(reason)
+            return False
+        return await self._closed_within(self._crashes.pause)
+
+    def _is_stable(self) -> bool:
+        return self._now() - self._born > self._patience.stable
 
     def _is_wanted(self) -> bool:
         return not (self._refused or self._resting or self._closing.is_set())
@@ -220,8 +206,9 @@ class Supervisor:
         assert self._flag is not None
         self._flag.clear()
         self._epoch += 1
+        self._messages = Numbered(self._codec, self._epoch)
         self._slowest = 0.0
-        self._worked = False
+        self._born = self._now()
         self._child = await self._start_child(self._config, self._epoch, self._flag.descriptor)
         return self._child
 
@@ -240,7 +227,7 @@ class Supervisor:
         try:
             async with asyncio.timeout(self._patience.load) as self._bound:
                 while (data := await read_frame(child.reader)) is not None:
-                    self._receive(self._codec.decode(data).message)
+                    self._receive(self._messages.decode(data))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
         except (FrameFault, DecodeFault, ConnectionError) as fault:
@@ -260,7 +247,8 @@ class Supervisor:
             case Refused():
                 self._refused = True
             case Ended() | Failed() | Encoded() | Saved() | Probed():
-                self._worked = self._worked or isinstance(message, Ended)
+                if isinstance(message, Ended):
+                    self._crashes.over()
                 self._rest()
             case Advanced() | Generated() | Probing():
                 self._slowest = max(self._slowest, self._now() - self._heard)

@@ -191,7 +191,7 @@ class Desk:
                     self._send(self._probed(emit))
                 case _:
                     raise TypeError(f"an engine does not take {type(request).__name__}")
-        except ConnectionError:
+        except (ConnectionError, MemoryError):  # an engine that has no memory ends; the next one may have some
             raise
         except Exception as fault:
             _log_without_text(fault)

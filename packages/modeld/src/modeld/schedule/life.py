@@ -5,6 +5,7 @@ from enum import StrEnum
 from attrs import define, field
 
 from modeld.schedule.messages import End, Fail, Op
+from modelwire.errors import Plain
 
 
 class State(StrEnum):
@@ -38,7 +39,7 @@ MOVES: dict[tuple[State, Move], State] = {
 }
 
 
-class IllegalMove(Exception):
+class IllegalMove(Plain):
     """The scheduler was told something that cannot have happened. The message tells the operation's story."""
 
 

@@ -138,7 +138,8 @@ class Scheduler:
         leaving = sum(older.state is State.QUEUED for older in self._superseded_by(op) if older.op.kind is op.kind)
         waiting = len(self._board.waiting[op.kind]) - leaving
         if waiting >= self.limits.queue:
-            return _fail(op.key, ErrorCode.OVERLOADED, f"{waiting} operations wait already: try later", retry=True)
+            message = f"{waiting} operations wait already, the limit (queue): try later"
+            return _fail(op.key, ErrorCode.OVERLOADED, message, retry=True)
         return None
 
     def _is_duplicate(self, op: Op) -> bool:

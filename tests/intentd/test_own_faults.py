@@ -1,0 +1,130 @@
+"""A parser or a template that loops or raises costs one offer; the daemon and the other offers go on."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from intentd import planner
+from intentd.door import Door
+from intentd.intake import Intake
+from intentd.limits import Limits
+from intentd.messages import Ask, CommandStarted, DaemonStatus
+from intentd.plan.turns import TurnError
+from intentd.workers import TookTooLong, Workers
+from modelwire.errors import WireError
+from modelwire.testing import PATIENCE_S
+from tests.intentd.conftest import House
+
+SOON_S = 1.0
+
+
+def loop(*_: Any, **__: Any) -> Any:
+    while True:
+        pass
+
+
+def workers_alive() -> int:
+    return sum(thread.name == "intentd worker" for thread in threading.enumerate())
+
+
+def warm(status: DaemonStatus) -> bool:
+    return any(offer.warm for offer in status.offers)
+
+
+async def test_a_parser_that_loops_costs_its_commands_offers_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.app.runs._workers._seconds = SOON_S
+    async with house.connect() as door:
+        with monkeypatch.context() as broken:
+            broken.setattr(Intake, "failures", loop)
+            await house.command(door, "plain")
+            await house.command(door, "plain")
+            await house.command(door, "plain")
+        house.app.runs._workers._seconds = PATIENCE_S
+        assert not (await house.status(door)).offers
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        await house.until(door, lambda _: workers_alive() == 0)
+    assert "takes too long to read" in caplog.text
+
+
+async def test_a_prompt_that_is_made_for_ever_costs_its_offer_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        offering, context = house.app.offers.all()[0], 1234
+        house.app.planner._workers._seconds = SOON_S
+        with monkeypatch.context() as broken:
+            broken.setattr(planner, "build", loop)
+            for _ in range(3):
+                with pytest.raises(TurnError, match="too long"):
+                    await house.app.planner.turn(offering, "explain", context)
+        house.app.planner._workers._seconds = PATIENCE_S
+        assert (await house.app.planner.turn(offering, "explain", context)).messages
+        await house.until(door, lambda _: workers_alive() == 0)
+
+
+async def test_an_offer_that_no_template_can_name_has_the_name_of_its_test(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> Any:
+        raise RuntimeError("words of a prompt")
+
+    async with house.connect() as door:
+        monkeypatch.setattr(house.app.templates, "get", fail)
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: bool(status.offers) and "template" in status.reason)
+        assert all("::" in offer.title for offer in status.offers)
+
+
+async def test_a_message_that_fails_is_answered_and_the_next_one_is_handled(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    contents = "words of a prompt"
+
+    def fail(_: Door) -> Any:
+        raise RuntimeError(contents)
+
+    async with house.connect() as door:
+        with monkeypatch.context() as broken:
+            broken.setattr(Door, "_status", fail)
+            with pytest.raises(WireError, match="its log says how"):
+                await house.status(door)
+        assert (await house.status(door)).instance
+    assert "RuntimeError" in caplog.text
+    assert contents not in caplog.text
+
+
+async def test_more_questions_or_commands_than_the_limit_are_refused_by_its_name(house: House) -> None:
+    house.modeld.script.held = True
+    house.app.door.limits = Limits(questions=1, commands=1)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        started = door.start(CommandStarted(run="a", argv=("sleep",), cwd=str(house.workspace)))
+        await anext(started)
+        with pytest.raises(WireError, match=r"1 commands are under way, the limit \(commands in intentd.toml\)"):
+            await door.start(CommandStarted(run="b", argv=("sleep",), cwd=str(house.workspace))).done()
+        question = door.start(Ask(cwd=str(house.workspace)))
+        await anext(question)
+        with pytest.raises(WireError, match=r"1 questions are under way, the limit \(questions in intentd.toml\)"):
+            await door.start(Ask(cwd=str(house.workspace))).done()
+        assert await question.cancel()
+
+
+async def test_work_gives_what_it_gives_and_raises_what_it_raises() -> None:
+    workers = Workers(1, PATIENCE_S)
+    assert await workers.do(lambda: 5) == 5
+    with pytest.raises(ZeroDivisionError):
+        await workers.do(lambda: 1 // 0)
+
+
+async def test_work_that_loops_is_ended_and_makes_room() -> None:
+    workers = Workers(1, SOON_S)
+    for _ in range(3):
+        with pytest.raises(TookTooLong):
+            await workers.do(loop)
+    assert await workers.do(lambda: 5) == 5

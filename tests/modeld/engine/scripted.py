@@ -1,0 +1,122 @@
+"""A scripted child in place of an engine process, and where such children come from, for tests of the supervisor."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from modeld.engine.child import Child
+from modeld.engine.config import EngineConfig
+from modeld.engine.frames import Numbered, codec, framed
+from modeld.engine.messages import (
+    Ended,
+    FromEngine,
+    FromSupervisor,
+    Quit,
+    Ready,
+    Run,
+    Save,
+)
+from modelwire.messages import ModelDescription, Reason, Timings, Usage
+
+READY = Ready(
+    backend="fake",
+    profile="exact",
+    model=ModelDescription(
+        name="m",
+        architecture="a",
+        quantisation="q",
+        fingerprint="f",
+        parameters=1,
+        vocabulary=2,
+        context_trained=3,
+        chat=True,
+        fim=False,
+    ),
+    capabilities={},
+    context=1,
+    cells=1,
+    load_ms=0.0,
+)
+SAVE = Save(client="c", place="p", ids=b"")
+RUN = Run(client="c", session="s", guess=False)
+ENDED = Ended(reason=Reason.PREFILLED, length=0, usage=Usage(), timings=Timings())
+
+
+class ScriptedChild:
+    """Stands for a process. `says` speaks for it; it obeys `Quit` and dies when killed."""
+
+    def __init__(self, epoch: int, model: str | None) -> None:
+        self.epoch = epoch
+        self.model = model
+        self.pid = 1000 + epoch
+        self.reader = asyncio.StreamReader()
+        self._messages = Numbered(codec(), epoch)
+        self.heard: list[object] = []
+        self.buried = False
+        self.killed = False
+        self.obeys = True
+
+    def says(self, *messages: object) -> None:
+        for message in messages:
+            self.reader.feed_data(self.frame(message))
+
+    def frame(self, message: object) -> bytes:
+        """The next one."""
+        return framed(self._messages.encode(message))
+
+    def dies(self) -> None:
+        self.reader.feed_eof()
+
+    def write(self, data: bytes) -> None:
+        self.heard.append(self._messages.decode(data))
+        if self.obeys and isinstance(self.heard[-1], Quit):
+            self.dies()
+
+    def kill(self) -> None:
+        if not self.killed:
+            self.killed = True
+            self.dies()
+
+    async def bury(self, grace: float) -> str:
+        self.buried = True
+        return "was ended by SIGKILL" if self.killed else "exited with status 0"
+
+
+class Nursery:
+    """Makes the children, and keeps what the supervisor told. `full` makes the next starts fail."""
+
+    def __init__(self) -> None:
+        self.children: list[ScriptedChild] = []
+        self.told: list[FromEngine | FromSupervisor] = []
+        self.news = asyncio.Event()
+        self.full = 0
+
+    async def start(self, config: EngineConfig, epoch: int, flag: int) -> Child:
+        if self.full and self.children:
+            self.full -= 1
+            raise OSError(11, "Resource temporarily unavailable")
+        self.children.append(ScriptedChild(epoch, config.model))
+        self.news.set()
+        return cast(Child, self.children[-1])
+
+    def listen(self, message: FromEngine | FromSupervisor) -> None:
+        self.told.append(message)
+        self.news.set()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                self.news.clear()
+                await self.news.wait()
+
+
+Start = Callable[..., Any]
+
+
+async def ready(nursery: Nursery, epoch: int = 1) -> ScriptedChild:
+    """The child of an epoch, once it has said that it is ready."""
+    await nursery.until(lambda: len(nursery.children) >= epoch)
+    before = len(nursery.told)
+    nursery.children[epoch - 1].says(READY)
+    await nursery.until(lambda: READY in nursery.told[before:])
+    return nursery.children[epoch - 1]

@@ -1,0 +1,189 @@
+"""When an engine is gone: what is told, when another one is started, when a model is given up."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from modeld.engine.messages import (
+    Begun,
+    EngineGone,
+    FromEngine,
+    FromSupervisor,
+    Refused,
+)
+from modeld.engine.supervisor import Supervisor
+from tests.modeld.engine.scripted import ENDED, READY, RUN, Nursery, Start, ready
+
+
+async def test_after_a_death_a_new_epoch_begins(start: Start, nursery: Nursery) -> None:
+    """S13."""
+    supervisor = await start()
+    (await ready(nursery)).dies()
+    await ready(nursery, 2)
+    assert nursery.told == [READY, EngineGone(epoch=1, reason="exited with status 0"), READY]
+    assert supervisor.epoch == 2
+    assert nursery.children[0].buried
+
+
+async def test_no_message_of_an_older_epoch_is_told(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(first=0.01)
+    old = await ready(nursery)
+    supervisor.send(RUN)
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    old.says(ENDED)
+    await ready(nursery, 2)
+    nursery.children[1].says(Begun(ids=b"", reused=0))
+    await nursery.until(lambda: Begun(ids=b"", reused=0) in nursery.told)
+    assert ENDED not in nursery.told
+
+
+async def test_refused_is_told_and_nothing_is_tried_again(start: Start, nursery: Nursery) -> None:
+    supervisor = await start()
+    nursery.children[0].says(Refused(message="no such model"))
+    nursery.children[0].dies()
+    await asyncio.wait_for(supervisor._task, 5)
+    assert nursery.told == [Refused(message="no such model")]
+    assert len(nursery.children) == 1
+
+
+async def test_an_engine_that_keeps_dying_while_it_loads_is_given_up(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(loads=3)
+    for epoch in (1, 2, 3):
+        await nursery.until(lambda epoch=epoch: len(nursery.children) >= epoch)  # type: ignore[misc]
+        nursery.children[epoch - 1].dies()
+    await asyncio.wait_for(supervisor._task, 5)
+    assert [type(told) for told in nursery.told] == [EngineGone] * 3 + [Refused]
+
+
+async def test_a_model_that_was_ready_before_is_never_given_up(start: Start, nursery: Nursery) -> None:
+    """S13: memory that is short for an hour must not end the daemon."""
+    supervisor = await start(loads=3)
+    (await ready(nursery)).dies()
+    for epoch in range(2, 8):
+        await nursery.until(lambda epoch=epoch: len(nursery.children) >= epoch)  # type: ignore[misc]
+        nursery.children[epoch - 1].dies()
+    await ready(nursery, 8)
+    assert not any(isinstance(told, Refused) for told in nursery.told)
+    supervisor.load("another")
+    for epoch in (9, 10, 11):
+        await nursery.until(lambda epoch=epoch: len(nursery.children) >= epoch)  # type: ignore[misc]
+        nursery.children[epoch - 1].dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], Refused))
+
+
+async def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time_or_finished_work(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = []
+
+    async def pause(_: Supervisor, seconds: float) -> bool:
+        pauses.append(seconds)
+        return False
+
+    monkeypatch.setattr(Supervisor, "_closed_within", pause)
+    clock = [0.0]
+    monkeypatch.setattr(Supervisor, "_now", lambda _: clock[0])
+    await start(pause=0.1, longest_pause=0.5)
+    for epoch in range(1, 6):
+        (await ready(nursery, epoch)).dies()
+    child = await ready(nursery, 6)
+    clock[0] = 61.0
+    child.dies()
+    (await ready(nursery, 7)).dies()
+    child = await ready(nursery, 8)
+    child.says(ENDED)
+    await nursery.until(lambda: ENDED in nursery.told)
+    child.dies()
+    await ready(nursery, 9)
+    assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5, 0.1, 0.2, 0.1]
+
+
+async def test_a_machine_without_room_for_a_process_is_tried_again(start: Start, nursery: Nursery) -> None:
+    await start()
+    nursery.full = 2
+    (await ready(nursery)).dies()
+    await ready(nursery, 2)
+    gone = [told.reason for told in nursery.told if isinstance(told, EngineGone)]
+    assert gone[1:] == ["could not be started", "could not be started"]
+
+
+async def test_a_listener_that_fails_does_not_end_the_supervision(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = nursery.listen
+
+    def fails(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        raise ValueError("about a prompt")
+
+    monkeypatch.setattr(nursery, "listen", fails)
+    await start()
+    (await ready(nursery)).dies()
+    await ready(nursery, 2)
+
+
+async def test_engines_that_keep_dying_are_said_with_the_reason_and_the_pause_until_one_works(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(Supervisor, "_now", lambda _: clock[0])
+    monkeypatch.setattr(Supervisor, "_closed_within", _at_once)
+    supervisor = await start(pause=0.1)
+    assert supervisor.trouble == ""
+    (await ready(nursery)).dies()
+    await ready(nursery, 2)
+    assert supervisor.trouble == "the engine exited with status 0: another one is started"
+    for epoch in (2, 3, 4):
+        (await ready(nursery, epoch)).dies()
+    await ready(nursery, 5)
+    assert "4 engines died one after another, the last one exited with status 0" in supervisor.trouble
+    assert "a pause of 0.8 s" in supervisor.trouble
+    clock[0] = 61.0
+    assert supervisor.trouble == ""
+    nursery.children[4].dies()
+    child = await ready(nursery, 6)
+    assert supervisor.trouble
+    child.says(ENDED)
+    await nursery.until(lambda: ENDED in nursery.told)
+    assert supervisor.trouble == ""
+
+
+async def _at_once(_: Supervisor, seconds: float) -> bool:
+    return False
+
+
+async def test_a_message_that_comes_twice_is_told_once_and_ends_its_engine(start: Start, nursery: Nursery) -> None:
+    """S8: a second `Ended` would end the next operation."""
+    supervisor = await start()
+    child = await ready(nursery)
+    supervisor.send(RUN)
+    frame = child.frame(ENDED)
+    child.reader.feed_data(frame + frame)
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert nursery.told[:-1] == [READY, ENDED]
+    assert "message 1.2 came where 1.3 was due" in cast(EngineGone, nursery.told[-1]).reason
+    await ready(nursery, 2)
+
+
+async def test_a_message_that_is_lost_ends_its_engine(start: Start, nursery: Nursery) -> None:
+    """S8: its operation would wait for ever, or be half an answer."""
+    await start()
+    child = await ready(nursery)
+    child.frame(ENDED)
+    child.says(ENDED)
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert ENDED not in nursery.told
+
+
+async def test_a_message_may_come_byte_by_byte_and_half_a_message_is_none(start: Start, nursery: Nursery) -> None:
+    await start()
+    child = await ready(nursery)
+    whole, half = child.frame(ENDED), child.frame(ENDED)[:-1]
+    for byte in whole + half:
+        child.reader.feed_data(bytes([byte]))
+        await asyncio.sleep(0)
+    await nursery.until(lambda: ENDED in nursery.told)
+    child.dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert nursery.told.count(ENDED) == 1

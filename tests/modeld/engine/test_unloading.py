@@ -1,0 +1,140 @@
+"""The supervisor ends an engine because it is told to: to close, to unload, to load another model."""
+
+import asyncio
+
+import pytest
+
+from modeld.engine.messages import (
+    EngineGone,
+    EngineUnloaded,
+    FromEngine,
+    FromSupervisor,
+    Quit,
+    Ready,
+    Refused,
+)
+from tests.modeld.engine.scripted import READY, RUN, Nursery, Start, ready
+
+
+async def test_close_asks_first_and_kills_what_does_not_obey(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=0.01)
+    child = await ready(nursery)
+    child.obeys = False
+    await supervisor.close()
+    assert isinstance(child.heard[-1], Quit)
+    assert child.killed
+    assert nursery.told == [READY]
+    await supervisor.close()
+
+
+async def test_close_does_not_wait_for_a_model_to_load(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=3600.0)
+    await asyncio.wait_for(supervisor.close(), 5)
+    assert nursery.children[0].killed
+
+
+async def test_close_in_the_pause_before_a_restart_starts_nothing(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(pause=3600.0)
+    (await ready(nursery)).dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    await asyncio.wait_for(supervisor.close(), 5)
+    assert len(nursery.children) == 1
+
+
+async def test_an_unloaded_engine_has_quit_and_none_is_started_until_one_is_wanted(
+    start: Start, nursery: Nursery
+) -> None:
+    supervisor = await start()
+    child = await ready(nursery)
+    supervisor.unload()
+    with pytest.raises(RuntimeError):
+        supervisor.send(RUN)
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    assert nursery.told == [READY, EngineUnloaded(epoch=1)]
+    assert child.heard == [Quit()]
+    assert child.buried
+    assert not child.killed
+    assert supervisor.pid == 0
+    await asyncio.wait_for(supervisor._task, 5)
+    supervisor.load(None)
+    await ready(nursery, 2)
+    supervisor.send(RUN)
+    assert [child.model for child in nursery.children] == [None, None]
+
+
+async def test_an_engine_that_does_not_quit_is_killed(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=0.01)
+    child = await ready(nursery)
+    child.obeys = False
+    supervisor.unload()
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    assert child.buried
+
+
+async def test_another_model_is_loaded_when_the_one_before_is_gone(start: Start, nursery: Nursery) -> None:
+    supervisor = await start()
+    child = await ready(nursery)
+    supervisor.load("/other.gguf")
+    await ready(nursery, 2)
+    assert child.buried
+    assert nursery.told == [READY, READY]
+    assert nursery.children[1].model == "/other.gguf"
+    nursery.children[1].dies()
+    await ready(nursery, 3)
+    assert nursery.children[2].model == "/other.gguf"
+
+
+async def test_after_a_refusal_another_model_can_be_loaded(start: Start, nursery: Nursery) -> None:
+    supervisor = await start()
+    nursery.children[0].says(Refused(message="no"))
+    nursery.children[0].dies()
+    await asyncio.wait_for(supervisor._task, 5)
+    supervisor.load("/good.gguf")
+    await ready(nursery, 2)
+    assert [type(told) for told in nursery.told] == [Refused, Ready]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_the_listener_may_ask_for_another_model_as_soon_as_one_is_refused(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    heard = nursery.listen
+
+    def listen(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        if isinstance(message, Refused):
+            supervisor.load("/good.gguf")
+
+    monkeypatch.setattr(nursery, "listen", listen)
+    supervisor = await start(loads=1)
+    if not dies:
+        nursery.children[0].says(Refused(message="no"))
+    nursery.children[0].dies()
+    await ready(nursery, 2)
+    assert isinstance(nursery.told[-2], Refused)
+    assert nursery.children[1].model == "/good.gguf"
+
+
+async def test_the_listener_may_ask_for_the_model_again_as_soon_as_it_is_unloaded(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = nursery.listen
+
+    def listen(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        if isinstance(message, EngineUnloaded):
+            supervisor.load(None)
+
+    monkeypatch.setattr(nursery, "listen", listen)
+    supervisor = await start()
+    await ready(nursery)
+    supervisor.unload()
+    await ready(nursery, 2)
+
+
+async def test_close_while_nothing_is_loaded_ends_at_once(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=3600.0)
+    await ready(nursery)
+    supervisor.unload()
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    await asyncio.wait_for(supervisor.close(), 5)

@@ -1,0 +1,146 @@
+"""Clients and engines that go, through the driver."""
+
+from typing import Any
+
+import pytest
+
+from modeld.testing import as_text
+from modelwire.errors import ErrorCode
+from modelwire.messages import (
+    Accepted,
+    Decode,
+    Reason,
+)
+from tests.modeld.house import House, prefix, suffix, turn
+
+
+@pytest.fixture
+def house() -> House:
+    house = House()
+    house.say(house.engine.ready())
+    return house
+
+
+def test_a_client_that_is_gone_takes_its_operations_and_sessions_with_it(house: House) -> None:
+    """S8."""
+    house.submit("0", prefix("abc"))
+    house.run()
+    house.submit("1", turn("abc"))
+    house.submit("2", turn("abc", "t"))
+    house.submit("1", turn("abc"), client="bob")
+    house.driver.client_gone("ann", 0.0)
+    house.say(house.engine.begin(), house.engine.end())
+    assert {house.done(op).reason for op in "12"} == {Reason.CANCELLED}
+    assert house.driver.clients == {"bob"}
+
+
+def test_a_silent_client_keeps_its_sessions(house: House) -> None:
+    house.submit("1", turn("abc"))
+    house.run()
+    house.submit("2", turn("x", "t"))
+    house.driver.client_silent("ann", 0.0)
+    house.say(house.engine.begin(), house.engine.end())
+    assert house.done("2").reason is Reason.CANCELLED
+    assert house.contents() == "abc"
+
+
+def test_a_client_may_be_found_gone_by_a_reply_to_it(house: House) -> None:
+    """S8: the event waits until the commands before it are carried out."""
+    replies = house.driver._reply
+
+    def gone_when_told(client: str, op: str, message: Any) -> None:
+        replies(client, op, message)
+        if isinstance(message, Accepted):
+            house.driver.client_gone(client, house.now)
+
+    house.driver._reply = gone_when_told
+    house.submit("1", turn("abc"))
+    assert house.engine.stop_set
+    house.say(house.engine.begin(), house.engine.end())
+    assert house.words("1")[-1] == "Done"
+    assert house.driver.live == 0
+
+
+def test_an_operation_without_a_token_runs_again_silently_when_the_engine_is_lost(house: House) -> None:
+    """S13."""
+    house.submit("1", prefix("abc"))
+    house.run()
+    house.submit("2", suffix("de"))
+    house.say(house.engine.begin(), house.engine.advance(4))
+    house.lose_engine()
+    assert house.driver.state == "restarting"
+    house.say(house.engine.ready())
+    assert as_text(house.last_run().base) == "abc"
+    house.run()
+    assert house.contents() == "abcde"
+    assert house.words("2").count("Started") == 1
+    assert house.driver.figures.engine_restarts == 1
+
+
+def test_an_operation_that_sent_a_token_fails_when_the_engine_is_lost_and_its_session_goes_on(house: House) -> None:
+    """S8, S13."""
+    house.submit("1", turn("abc"))
+    house.say(house.engine.begin(), house.engine.advance(), house.engine.generate("d"))
+    house.lose_engine()
+    assert (house.error("1").code, house.error("1").retry) == (ErrorCode.ENGINE_LOST, True)
+    house.say(house.engine.ready())
+    house.submit("2", Decode(session="s"))
+    assert as_text(house.last_run().base) == "abcd"
+
+
+def test_a_guess_that_is_lost_with_its_engine_is_counted_and_not_run_again(house: House) -> None:
+    """S12."""
+    house.submit("1", turn("abc", speculative=True))
+    house.say(house.engine.begin())
+    house.now = 3.0
+    house.lose_engine()
+    assert house.error("1").code == ErrorCode.ENGINE_LOST
+    assert house.driver.figures.guesses_failed == 1
+    assert house.driver.figures.wasted_s == 3.0
+    house.say(house.engine.ready())
+    assert house.engine.running is None
+
+
+def test_a_stop_for_a_lost_engine_does_not_reach_the_next_operation(house: House) -> None:
+    house.submit("1", turn("abc"))
+    house.submit("2", turn("xyz"))
+    house.driver.cancel("ann", "c", "1", 0.0)
+    house.lose_engine()
+    assert house.done("1").reason is Reason.CANCELLED
+    house.say(house.engine.ready())
+    assert not house.engine.stop_set
+    house.run()
+    assert house.done("2").reason is Reason.END
+
+
+def test_when_the_daemon_stops_everything_ends(house: House) -> None:
+    """S8."""
+    house.submit("1", turn("abc"))
+    house.submit("2", turn("abc"))
+    house.driver.shutdown(0.0)
+    house.say(house.engine.begin(), house.engine.end())
+    house.submit("3", turn("abc"))
+    assert {house.error(op).code for op in "123"} == {ErrorCode.STOPPING}
+    assert house.driver.live == 0
+    assert house.driver.state == "stopping"
+
+
+def test_the_state_says_what_happens() -> None:
+    house = House()
+    states = [house.driver.state]
+    house.say(house.engine.ready())
+    states.append(house.driver.state)
+    house.submit("1", turn("abc", speculative=True))
+    states.append(house.driver.state)
+    house.run()
+    house.submit("2", turn("abc"))
+    states.append(house.driver.state)
+    assert states == ["loading", "idle", "guessing", "busy"]
+
+
+def test_what_happened_is_counted(house: House) -> None:
+    house.submit("1", turn("abc"))
+    house.run("de")
+    figures = house.driver.figures.as_mapping(sessions=1, clients=1, queue=0, snapshots=0)
+    assert (figures["operations_total"], figures["tokens_prefilled"], figures["tokens_generated"]) == (1, 3, 2)
+    assert (figures["cells_total"], figures["cells_used"]) == (8192, 3)
