@@ -218,6 +218,8 @@ class Speculator:
         decided = False
         for offering, intent in list(self._wanted()):
             turn = await self._plan(offering, intent)
+            if self._changed.is_set():  # meanwhile something else may be wanted: it is all considered again at once
+                return
             if turn is None:
                 continue
             account = FIX if intent == "fix" else self._account(offering, plans)
