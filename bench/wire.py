@@ -59,7 +59,7 @@ class InProcess:
         """When the first token came, and the end."""
         times: list[float] = []
 
-        def emit(message: FromEngine, more: bool = False) -> None:
+        def emit(message: FromEngine) -> None:
             if isinstance(message, Generated | Ended):
                 times.append(time.perf_counter())
 

@@ -97,7 +97,7 @@ class Desk:
     ) -> Ended:
         messages: list[FromEngine] = []
 
-        def emit(message: FromEngine, more: bool = False) -> None:
+        def emit(message: FromEngine) -> None:
             messages.append(message)
             self.emitted(message)
 

@@ -66,7 +66,7 @@ class Loaded:
         said: list[FromEngine] = []
         parts = (Text(text=prompt, special=True),)
         run = Run(client=client, session="s", guess=guess, prompt=parts, decode=config)
-        self.slot.run(run, lambda message, more=False: said.append(message))
+        self.slot.run(run, said.append)
         assert isinstance(said[-1], Ended), said[-1]
         return said
 

@@ -109,35 +109,6 @@ def test_a_frame_may_hold_a_longer_list_than_the_wire() -> None:
     assert codec().decode(codec().encode("1", encoded)).message == encoded
 
 
-async def test_a_message_that_another_follows_leaves_with_it(ends: tuple[Channel, socket.socket]) -> None:
-    channel, front = ends
-    first, second = Begun(ids=b"", reused=0), Encoded(ids=(1,))
-    channel.send(first, more=True)
-    front.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        front.recv(1)
-    channel.send(second)
-    reader, writer = await asyncio.open_connection(sock=front)
-    for sent in (first, second):
-        data = await asyncio.wait_for(read_frame(reader), 5)
-        assert data is not None
-        assert codec().decode(data).message == sent
-    writer.close()
-
-
-@pytest.mark.parametrize("names", [("7.1", "7.1"), ("7.1", "7.3"), ("7.2",), ("6.1",)])
-def test_a_message_that_comes_twice_or_is_missing_is_a_fault(
-    names: tuple[str, ...], ends: tuple[Channel, socket.socket]
-) -> None:
-    """S8: what came twice would be run twice, or end another operation."""
-    channel, front = ends
-    for name in names:
-        front.sendall(framed(codec().encode(name, Quit())))
-    front.shutdown(socket.SHUT_WR)
-    with pytest.raises(FrameFault, match="came where"):
-        list(channel)
-
-
 def test_a_message_that_cannot_be_sent_does_not_count(ends: tuple[Channel, socket.socket]) -> None:
     channel, front = ends
     with pytest.raises(WireError):

@@ -28,7 +28,7 @@ from modeld.engine.messages import (
 )
 from modeld.engine.stop_flag import SharedStopFlag
 from modeld.engine.worker import build, serve
-from modeld.slot import Emit, Slot
+from modeld.slot import Slot
 from modeld.slot.runs import RunCache
 from modelwire.messages import DecodeConfig, Outcome, Text
 
@@ -189,7 +189,7 @@ def test_a_run_that_ended_and_then_raised_is_not_ended_twice(
     front.next()
     run = Slot.run
 
-    def ends_then_fails(slot: Slot, request: Run, emit: Emit) -> None:
+    def ends_then_fails(slot: Slot, request: Run, emit: Callable[[FromEngine], None]) -> None:
         run(slot, request, emit)
         raise RuntimeError
 

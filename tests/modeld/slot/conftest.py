@@ -84,7 +84,7 @@ class Bench:
             closed=closed,
         )
         messages: list[FromEngine] = []
-        self.slot.run(request, lambda message, more=False: messages.append(message))
+        self.slot.run(request, messages.append)
         self.slot.check()
         return Said(messages)
 

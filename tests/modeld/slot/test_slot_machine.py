@@ -91,7 +91,7 @@ def _slot(script: FakeScript, flag: LocalFlag, drafters: Drafters, parking_bytes
 
 def _run(slot: Slot, request: Run) -> list[FromEngine]:
     messages: list[FromEngine] = []
-    slot.run(request, lambda message, more=False: messages.append(message))
+    slot.run(request, messages.append)
     ends = [message for message in messages if isinstance(message, Ended | Failed)]
     assert ends == messages[-1:], "exactly one end, and nothing after it"
     return messages

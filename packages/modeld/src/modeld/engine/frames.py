@@ -66,14 +66,9 @@ class Channel:
         self._connection = connection
         self._stream = connection.makefile("rb")
         self._messages = Numbered(codec(), epoch)
-        self._unsent = b""
 
-    def send(self, message: object, more: bool = False) -> None:
-        """`more`: another follows at once, and both leave together. Each that leaves wakes the front."""
-        self._unsent += framed(self._messages.encode(message))
-        if not more:
-            data, self._unsent = self._unsent, b""
-            self._connection.sendall(data)
+    def send(self, message: object) -> None:
+        self._connection.sendall(framed(self._messages.encode(message)))
 
     def __iter__(self) -> Iterator[object]:
         """Messages until the stream ends. Raises `FrameFault`."""

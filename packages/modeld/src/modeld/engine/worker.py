@@ -25,7 +25,7 @@ from modeld.engine.stop_flag import SharedStopFlag
 from modeld.models import facts
 from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
-from modeld.slot import Emit, Slot, SlotSettings
+from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup, time_widths
 from modeld.slot.draft.timing import WIDTHS
 from modelwire import logs
@@ -157,7 +157,7 @@ class Desk:
         self,
         backend: Backend,
         stop: SharedStopFlag,
-        send: Emit,
+        send: Callable[[FromEngine], None],
         settings: SlotSettings | None = None,
         *,
         drafters: Drafters | None = None,
@@ -174,10 +174,10 @@ class Desk:
     def handle(self, request: object) -> None:
         ended = False
 
-        def emit(message: FromEngine, more: bool = False) -> None:
+        def emit(message: FromEngine) -> None:
             nonlocal ended
             ended = ended or isinstance(message, Ended | Failed)
-            self._send(message, more=more)
+            self._send(message)
 
         try:
             match request:
@@ -199,7 +199,7 @@ class Desk:
             if not ended:
                 self._send(_failure(fault))
 
-    def _probed(self, emit: Emit) -> Probed:
+    def _probed(self, emit: Callable[[FromEngine], None]) -> Probed:
         probed = self._slot.probe(emit)
         if probed.finished:
             try:

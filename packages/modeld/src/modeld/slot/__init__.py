@@ -1,6 +1,6 @@
 """The one place where operations run: tapes, prefill, generation. Pure but for the backend and clock it is given."""
 
 from modeld.slot.settings import SlotSettings
-from modeld.slot.slot import Emit, Slot
+from modeld.slot.slot import Slot
 
-__all__ = ["Emit", "Slot", "SlotSettings"]
+__all__ = ["Slot", "SlotSettings"]

@@ -4,7 +4,6 @@ It is pure but for the backend and the clock that it is given. One thread uses i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -44,15 +43,7 @@ from modelwire.codec import MAX_ITEMS
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import DecodeConfig, Reason
 
-
-class Emit(Protocol):
-    """Hands on what happened; `more`: another follows at once, with no call of the model between."""
-
-    def __call__(self, message: FromEngine, more: bool = False) -> None: ...
-
-
-def _nowhere(message: FromEngine, more: bool = False) -> None:
-    pass
+Emit = Callable[[FromEngine], None]
 
 
 class Slot:
@@ -117,7 +108,7 @@ class Slot:
         ids = np.frombuffer(request.ids, "<i4").astype(np.int32)
         return Saved(bytes=self._shelf.save(ids, Owner(request.client, request.place)))
 
-    def probe(self, emit: Emit = _nowhere) -> Probed:
+    def probe(self, emit: Emit = lambda message: None) -> Probed:
         """Goes on with the test of exactness; tapes stay as they are. Emits `Probing` after every call of the model."""
         test = self._exactness = self._exactness or self._new_test()
         if test is None:
@@ -249,7 +240,7 @@ class Slot:
             if account.first_token is None:
                 account.first_token = self._clock()
                 account.passes += counts.passes
-            emit(message, more=answer.reason is not None and self._scoring is not None)
+            emit(message)
 
         answer = Answer(config, self._backend.vocabulary, sent)
         drafter.begin(config.speculative_ngram)
