@@ -1,6 +1,9 @@
 """The OpenVINO backend with the packaged model: what it shares with every backend, and what is its own."""
 
 import argparse
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -230,3 +233,9 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, model: Path) -> N
     with pytest.raises(LoadError) as fault:
         load(half, SETTINGS, LocalFlag())
     assert "\n" not in str(fault.value)
+
+
+def test_nothing_is_reported_to_anybody_and_nothing_is_left_in_the_home_folder(tmp_path: Path) -> None:
+    script = "import sys, modeld.backends.openvino; sys.exit(sys.modules['openvino_telemetry'] is not None)"
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "HOME": str(tmp_path)}, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []

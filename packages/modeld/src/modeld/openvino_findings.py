@@ -25,8 +25,8 @@ def openvino_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding(about="OpenVINO", state=_state(needed), says=f"it cannot be loaded: {fault}", advice=OPENVINO)
         return
     yield _device(seen, settings, needed)
-    if settings.backend != "fake":
-        yield _model(settings, needed)
+    if settings.backend != "fake" and (finding := _model(settings, needed)):
+        yield finding
 
 
 def _devices() -> Mapping[str, str]:
@@ -45,13 +45,14 @@ def _device(seen: Mapping[str, str], settings: Settings, needed: bool) -> Findin
     return Finding(about="OpenVINO", state=_state(needed), says=f"{says}, no {settings.device}", advice=advice)
 
 
-def _model(settings: Settings, needed: bool) -> Finding:
+def _model(settings: Settings, needed: bool) -> Finding | None:
+    """None where there is no model, which others say, and OpenVINO is not to run it."""
     try:
         path = Path(settings.model_path() or packaged())
         openvino_folder.check(path)
         kind = "llama" if path.is_dir() else _architecture(path)
     except LoadError as fault:
-        return Finding(about="OpenVINO", state=_state(needed), says=str(fault))
+        return Finding(about="OpenVINO", state="failure", says=str(fault)) if needed else None
     if kind not in openvino_folder.ARCHITECTURES:
         says = f"it reads no GGUF file of a {kind} model, only of {', '.join(openvino_folder.ARCHITECTURES)}"
         advice = "export the model with optimum-intel and give the folder, or choose --backend llamacpp"
