@@ -60,6 +60,41 @@ def test_files_that_fit_are_shown_whole_and_once_and_of_others_the_block(
     assert "FILLER" not in large
 
 
+TEST = "from shop import mean\n\n\ndef test_mean():\n    assert mean([1, 2, 3]) == 2\n"
+ASSERTION = Failure(
+    name="tests/test_mean.py::test_mean",
+    path="/project/tests/test_mean.py",
+    message="assert 3 == 2",
+    frames=(Location("/project/tests/test_mean.py", 5),),
+)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"shop.py": "def mean(values):\n    return max(values)\n"},
+        {"src/shop/__init__.py": "async def mean(values):\n    return max(values)\n"},
+        {
+            "shop/__init__.py": "from shop.sums import average as mean\n",
+            "shop/sums.py": "from .raw import average\n",
+            "shop/raw.py": "def average(values):\n    return max(values)\n",
+        },
+    ],
+    ids=["module", "package", "handed on"],
+)
+def test_the_function_that_a_failed_assertion_calls_is_shown(turn_of: TurnOf, files: dict[str, str]) -> None:
+    there = {"/project/tests/test_mean.py": TEST, **{f"/project/{path}": text for path, text in files.items()}}
+    text = text_of(turn_of(ASSERTION, files=there))
+    assert text.count("return max(values)") == 1
+
+
+def test_names_that_lead_nowhere_or_in_circles_are_left_out(turn_of: TurnOf) -> None:
+    missing = {"/project/tests/test_mean.py": TEST}
+    circle = {"/project/shop/__init__.py": "from shop import mean\n"}
+    assert "(not available)" in text_of(turn_of(ASSERTION, files=missing))
+    assert "(not available)" in text_of(turn_of(ASSERTION, files={**missing, **circle}))
+
+
 def test_the_stable_part_does_not_depend_on_the_failure(failures: Failures, turn_of: TurnOf) -> None:
     assert len({turn_of(failure).prefix for style in STYLES for failure in failures(style)}) == 1
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
+from intentd.plan import names
 from intentd.plan.changes import diff, fitting
+from intentd.plan.names import Import
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
@@ -26,6 +28,10 @@ CHAT_TOKENS = 64
 """What a chat template adds, at most."""
 MAX_FILES = 12
 """A traceback can name many files; so many of them are looked at."""
+MAX_LOOKS = 32
+"""So many files may be looked for that are not there, where a test names a module."""
+MAX_HANDED_ON = 3
+"""From a package to the module that defines it; a name that was handed on more often is not followed."""
 _NAMES_CHARACTERS = 600
 """For the names of the failure and the workspace, which a template may use more than once."""
 _LEAST_CHARACTERS = 300
@@ -135,12 +141,36 @@ class _Files:
         self._workspace = workspace
         self._read = read
         self._lines: dict[str, list[str]] = {}
+        self._looked_for: set[str] = set()
 
     def lines(self, path: str) -> list[str]:
         if path not in self._lines and path and len(self._lines) < MAX_FILES:
             text = self._read(path)
             self._lines[path] = text.split("\n") if text else []
         return self._lines.get(path, [])
+
+    def definition(self, wanted: Import, path: str) -> Location | None:
+        """Where that is defined which the file `path` imports; it may have been handed on by a package."""
+        for _ in range(MAX_HANDED_ON):
+            places = names.places(wanted, path, self._workspace)
+            found = next((place for place in places if self._is_there(place)), None)
+            if found is None:
+                return None
+            line = line_of(self.lines(found), wanted.name)
+            if line is not None:
+                return Location(found, line)
+            further = names.imported(self.lines(found), wanted.name)
+            if further is None:
+                return None
+            wanted, path = further, found
+        return None
+
+    def _is_there(self, path: str) -> bool:
+        """Files that are not there are looked for, too, so that a new one is seen; but not for ever."""
+        if path not in self._lines and len(self._looked_for) < MAX_LOOKS and path not in self._looked_for:
+            self._looked_for.add(path)
+            return bool(self.lines(path) or self._lines.pop(path, None))
+        return bool(self._lines.get(path))
 
     def show(self, path: str, part: str) -> str:
         """A part of a file under its name. No line numbers: they would change with every line above."""
@@ -171,14 +201,17 @@ def _source(failure: Failure, files: _Files, limit: int) -> str:
 
 
 def _code(failure: Failure, files: _Files, limit: int) -> str:
-    """What the traceback names, the code that raised first: files that fit as a whole, of others the block."""
+    """What the traceback names, the code that raised first, then what the test itself names.
+
+    Files that fit as a whole, of others the block.
+    """
     line = _test_line(failure, files)
     seen = {part_around(files.lines(failure.path), line, limit)} if line else set[str]()
     shown: list[str] = []
     whole: set[str] = set()
     if line and _whole(failure.path, files, limit - 100):
         whole.add(failure.path)
-    for frame in _nearest_first(failure):
+    for frame in dict.fromkeys((*_nearest_first(failure), *_named(failure, line, files))):
         room = limit - sum(map(len, shown)) - 2 * len(shown) - 100
         if frame.path in whole or room <= 0:
             continue
@@ -191,6 +224,14 @@ def _code(failure: Failure, files: _Files, limit: int) -> str:
             seen.add(part)
             shown.append(files.show(frame.path, part))
     return "\n\n".join(shown)
+
+
+def _named(failure: Failure, line: int | None, files: _Files) -> Iterator[Location]:
+    """What the test takes from the workspace's other files."""
+    if line and failure.path.endswith(".py"):
+        for wanted in names.named(files.lines(failure.path), line):
+            if there := files.definition(wanted, failure.path):
+                yield there
 
 
 def _diff(failure: Failure, files: _Files, before: Mapping[str, Callable[[], str]], limit: int) -> str:
