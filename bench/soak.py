@@ -71,8 +71,11 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def rss_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text("ascii")
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    """Raises OSError for one that has ended, also where it is not yet reaped."""
+    _, found, rest = Path(f"/proc/{pid}/status").read_text("ascii").partition("VmRSS:")
+    if not found:
+        raise ProcessLookupError(f"process {pid} has ended")
+    return int(rest.split()[0]) / 1024
 
 
 async def kill_engines(endpoint: str, chance: random.Random, over: asyncio.Event) -> int:

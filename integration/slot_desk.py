@@ -18,10 +18,11 @@ from modeld.backends.flag import LocalFlag
 from modeld.backends.llamacpp import LlamaBackend, load
 from modeld.backends.llamacpp.loading import LlamaSettings
 from modeld.backends.llamacpp.quantiser import quantise
-from modeld.engine.messages import Ended, FromEngine, Generated, Run
+from modeld.engine.messages import Ended, FromEngine, Run
 from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
 from modeld.slot import Slot, SlotSettings
+from modeld.testing import generated
 from modelwire.messages import DecodeConfig, Outcome, Reason
 
 THREADS = 1  # on a busy machine two threads wait for each other; the bits are the same
@@ -109,7 +110,7 @@ class Desk:
         self._check_cells()
         ended = messages[-1]
         assert isinstance(ended, Ended), ended
-        self.said = [token for message in messages if isinstance(message, Generated) for token in message.ids]
+        self.said = generated(messages)[1]
         return ended
 
     def rows(self, ids: Ids, session: str = "one", client: str = "ann") -> tuple[list[bytes], Ended]:

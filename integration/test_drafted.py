@@ -12,11 +12,12 @@ from modeld.backends.base import Ids
 from modeld.backends.flag import LocalFlag
 from modeld.backends.llamacpp.loading import LlamaSettings, load
 from modeld.backends.llamacpp.quantiser import quantise
-from modeld.engine.messages import Ended, FromEngine, Generated, Run
+from modeld.engine.messages import Ended, FromEngine, Run
 from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Costs, Lengths, NoDrafts, PromptLookup, time_widths
+from modeld.testing import generated
 from modelwire.messages import DecodeConfig, Text
 
 LINES = inspect.getsource(argparse)
@@ -79,10 +80,9 @@ def loaded() -> Iterator[Loaded]:
 
 
 def answer(said: Sequence[FromEngine]) -> tuple[str, list[int], str]:
-    generated = [message for message in said if isinstance(message, Generated)]
     end = said[-1]
     assert isinstance(end, Ended)
-    return "".join(m.text for m in generated), [token for m in generated for token in m.ids], end.reason
+    return *generated(said), end.reason
 
 
 @pytest.mark.parametrize(

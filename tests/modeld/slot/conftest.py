@@ -7,9 +7,10 @@ import pytest
 
 from modeld.backends.fake import FakeBackend, FakeScript
 from modeld.backends.flag import LocalFlag
-from modeld.engine.messages import Begun, Ended, Failed, FromEngine, Generated, Run
+from modeld.engine.messages import Begun, Ended, Failed, FromEngine, Run
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Drafters, NoDrafts
+from modeld.testing import generated
 from modelwire.messages import DecodeConfig, Prompt, Text
 
 
@@ -21,11 +22,11 @@ class Said:
 
     @property
     def text(self) -> str:
-        return "".join(m.text for m in self.messages if isinstance(m, Generated))
+        return generated(self.messages)[0]
 
     @property
     def ids(self) -> list[int]:
-        return [token for m in self.messages if isinstance(m, Generated) for token in m.ids]
+        return generated(self.messages)[1]
 
     @property
     def begun(self) -> Begun:

@@ -22,10 +22,11 @@ from modeld.backends.base import Ids
 from modeld.backends.fake import FakeBackend, FakeScript, Fault
 from modeld.backends.fake_vocabulary import SIZE
 from modeld.backends.flag import LocalFlag
-from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Generated, Run, Save
+from modeld.engine.messages import Begun, Encode, Encoded, Ended, Failed, FromEngine, Run, Save
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup
 from modeld.slot.tape import Owner, TapeKind
+from modeld.testing import generated
 from modelwire.messages import DecodeConfig, Reason, Text
 
 LONG = settings.get_current_profile_name() == "long"
@@ -97,11 +98,6 @@ def _run(slot: Slot, request: Run) -> list[FromEngine]:
     return messages
 
 
-def _said(messages: Sequence[FromEngine]) -> tuple[str, list[int]]:
-    generated = [message for message in messages if isinstance(message, Generated)]
-    return "".join(m.text for m in generated), [token for m in generated for token in m.ids]
-
-
 class SlotMachine(RuleBasedStateMachine):
     prompts = Bundle("prompts")
     steps = 0
@@ -144,11 +140,11 @@ class SlotMachine(RuleBasedStateMachine):
         """A real request (S4, S6, D1)."""
         request = self._request(prompt, guess=False, **how)
         expected = self._alone(request)
-        self.drafter.says = _said(expected)[1] if drafts else ()
+        self.drafter.says = generated(expected)[1] if drafts else ()
         self.drafter.prompt, self.drafter.wrong = self._length(request), wrong
         messages = self._served(request, **how)
         self._compare(messages, expected, disturbed=how["fault"] is not None)
-        said = (*np.frombuffer(request.base, "<i4").tolist(), *_said(messages)[1])
+        said = (*np.frombuffer(request.base, "<i4").tolist(), *generated(messages)[1])
         return said if len(said) <= 42 else multiple()
 
     @rule(
@@ -170,9 +166,9 @@ class SlotMachine(RuleBasedStateMachine):
         request = self._request(prompt, guess=True, **how)
         messages = self._served(request, **how)
         assert self._real_tapes(()) == before
-        text, ids = _said(messages)
+        text, ids = generated(messages)
         if request.decode is not None:
-            right_text, right_ids = _said(self._alone(evolve(request, guess=False)))
+            right_text, right_ids = generated(self._alone(evolve(request, guess=False)))
             assert right_text.startswith(text)
             assert right_ids[: len(ids)] == ids
         elif isinstance(messages[-1], Ended):
@@ -251,7 +247,7 @@ class SlotMachine(RuleBasedStateMachine):
         """What an operation says to be resident is on a tape: S5 where it was stopped."""
         end = messages[-1]
         if isinstance(end, Ended) and end.length:
-            ids = (self._ids(messages) + _said(messages)[1])[: end.length]
+            ids = (self._ids(messages) + generated(messages)[1])[: end.length]
             assert len(ids) == end.length
             assert any(tape.ids[: end.length].tolist() == ids for tape in self.slot.shelf.tapes)
 
@@ -261,8 +257,8 @@ class SlotMachine(RuleBasedStateMachine):
 
     def _compare(self, messages: Sequence[FromEngine], expected: Sequence[FromEngine], disturbed: bool) -> None:
         end, right = messages[-1], expected[-1]
-        text, ids = _said(messages)
-        right_text, right_ids = _said(expected)
+        text, ids = generated(messages)
+        right_text, right_ids = generated(expected)
         assert right_ids[: len(ids)] == ids
         assert right_text.startswith(text)
         if not isinstance(end, Ended):

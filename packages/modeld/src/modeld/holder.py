@@ -160,14 +160,19 @@ class Holder:
             case Advanced():
                 self._say(flight, flight.advanced(message.length), now)
             case Generated():
-                if flight.first_token is None:
-                    self._tell(schedule.EngineProduced(flight.key), now)
-                flight.generated(message, now)
-                self._say(flight, Tokens(text=message.text, ids=message.ids), now)
+                self._generated(flight, message, now)
             case Saved():
                 self._saved(flight, message, now)
             case Ended() | Failed() | Encoded() | Probed():
+                if isinstance(message, Ended) and message.last:
+                    self._generated(flight, message.last, now)
                 self._ended(flight, message, _was_stopped(message), now)
+
+    def _generated(self, flight: Flight, message: Generated, now: float) -> None:
+        if flight.first_token is None:
+            self._tell(schedule.EngineProduced(flight.key), now)
+        flight.generated(message, now)
+        self._say(flight, Tokens(text=message.text, ids=message.ids), now)
 
     def _saved(self, flight: Flight, message: Saved, now: float) -> None:
         """Nothing stops the engine in it; but where that was asked, nobody is there to have the handle."""

@@ -6,7 +6,7 @@ Beside it: the check that nothing blocks the front's event loop.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,6 +18,7 @@ from modeld.engine.messages import (
     Encode,
     Encoded,
     Ended,
+    FromEngine,
     Generated,
     Probe,
     Probed,
@@ -226,3 +227,9 @@ def _outcome(prompt: int, reused: int, guessed: int) -> Outcome:
 def _agreement(one: bytes, other: bytes) -> int:
     pairs: Sequence[tuple[int, int]] = list(zip(np.frombuffer(one, "<i4"), np.frombuffer(other, "<i4"), strict=False))
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), len(pairs))
+
+
+def generated(messages: Iterable[FromEngine]) -> tuple[str, list[int]]:
+    """Text and ids of all that an engine said of an answer."""
+    parts = [m.last if isinstance(m, Ended) else m for m in messages if isinstance(m, Generated | Ended)]
+    return "".join(m.text for m in parts if m), [token for m in parts if m for token in m.ids]

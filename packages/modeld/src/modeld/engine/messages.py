@@ -221,6 +221,8 @@ class DraftFigures:
 class Ended:
     """Ends a `Run`. `length` is how much of the tape is resident. `drafts` is None where no decode loop of ours ran.
 
+    `last` is what came last of the answer: it and the end wake the front once.
+
     `reason` is PREEMPTED wherever the stop flag ended it; the front knows why it set the flag. `first_pass_at` is when
     the first call of the model for the prompt began, in seconds of the machine's monotonic clock: both processes have
     the same, and only the front knows the request's arrival.
@@ -233,6 +235,7 @@ class Ended:
     shelf: ShelfFigures = field(factory=ShelfFigures)
     drafts: DraftFigures | None = None
     first_pass_at: float | None = None
+    last: Generated | None = None
 
 
 @_kind("failed")

@@ -2,7 +2,7 @@
 
 from attrs import define, field
 
-from modeld.engine.messages import DraftFigures
+from modeld.engine.messages import DraftFigures, Generated
 from modeld.slot.claims import Claim
 from modeld.slot.prefill import Counts
 from modelwire.messages import Outcome, Timings, Usage
@@ -23,6 +23,7 @@ class Account:
     generated: int = 0
     claim: Claim | None = None
     drafts: DraftFigures | None = None
+    last: Generated | None = None  # it goes with the end
     prefill: Counts = field(factory=Counts)
 
     def usage(self) -> Usage:

@@ -190,6 +190,7 @@ class Slot:
             shelf=self.figures(),
             drafts=account.drafts,
             first_pass_at=account.prefill.first,
+            last=account.last,
         )
 
     def _config(self, request: Run) -> DecodeConfig | None:
@@ -240,7 +241,10 @@ class Slot:
             if account.first_token is None:
                 account.first_token = self._clock()
                 account.passes += counts.passes
-            emit(message)
+            if answer.reason is not None and self._scoring is not None:
+                account.last = message
+            else:
+                emit(message)
 
         answer = Answer(config, self._backend.vocabulary, sent)
         drafter.begin(config.speculative_ngram)
