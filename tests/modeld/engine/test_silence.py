@@ -42,12 +42,12 @@ async def test_an_engine_that_never_gets_ready_is_killed(start: Start, nursery: 
 async def test_an_idle_engine_may_be_silent(start: Start, nursery: Nursery, work: Any, end: Any) -> None:
     supervisor = await start(first=60.0)
     child = await ready(nursery)
-    assert supervisor._bound.when() is None
+    assert supervisor._due is None
     supervisor.send(work)
-    assert supervisor._bound.when() is not None
+    assert supervisor._due is not None
     child.says(end)
     await nursery.until(lambda: end in nursery.told)
-    assert supervisor._bound.when() is None
+    assert supervisor._due is None
 
 
 @pytest.mark.parametrize("say", [lambda number: Advanced(length=number), lambda number: Probing(progress=number)])
@@ -65,7 +65,7 @@ async def test_the_bound_is_twenty_chunks_where_chunks_are_slow(
         clock[0] = at
         child.says(say(length))
         await nursery.until(lambda length=length: say(length) in nursery.told)  # type: ignore[misc]
-        when = supervisor._bound.when()
+        when = supervisor._due
         assert when is not None
         bounds.append(round(when - base - at, 3))
     assert bounds == [10.0, 58.0, 58.0]

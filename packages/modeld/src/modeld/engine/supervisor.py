@@ -61,7 +61,8 @@ class Supervisor:
         self._epoch = 0
         self._messages = Numbered(self._codec, 0)
         self._ready = self._refused = self._resting = self._dismissed = False
-        self._bound = asyncio.Timeout(None)
+        self._due: float | None = None  # when something must have been heard at the latest
+        self._alarm: asyncio.TimerHandle | None = None
         self._heard = self._slowest = self._born = 0.0
         self._crashes = CrashLoop(self._patience)
         self._proven = False
@@ -138,7 +139,7 @@ class Supervisor:
         if self._ready:
             self._ready = False
             self._child.write(self._messages.encode(Quit()))
-            self._bound.reschedule(self._now() + self._patience.quit)
+            self._await_until(self._now() + self._patience.quit)
         else:
             self._child.kill()
 
@@ -225,15 +226,16 @@ class Supervisor:
         if self._closing.is_set():
             child.kill()
         try:
-            async with asyncio.timeout(self._patience.load) as self._bound:
-                while (data := await read_frame(child.reader)) is not None:
-                    self._receive(self._messages.decode(data))
+            self._await_until(self._now() + self._patience.load)
+            while (data := await read_frame(child.reader)) is not None:
+                self._receive(self._messages.decode(data))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
         except (FrameFault, DecodeFault, ConnectionError) as fault:
             hung, grace = f"said something unreadable ({fault}) and ", 0.0
         finally:
             self._child = None
+            self._rest()
             end = await child.bury(grace)
         return hung + end
 
@@ -262,12 +264,27 @@ class Supervisor:
         bounds = self._patience
         self._heard = self._now()
         wait = max(bounds.silence, bounds.chunks * self._slowest) if self._slowest else bounds.first
-        if not self._bound.expired():
-            self._bound.reschedule(self._heard + wait + reading / bounds.bytes_per_second)
+        self._await_until(self._heard + wait + reading / bounds.bytes_per_second)
 
     def _rest(self) -> None:
-        if not self._bound.expired():
-            self._bound.reschedule(None)
+        self._due = None
+
+    def _await_until(self, due: float) -> None:
+        """An alarm that is set already is left to ring early: to set one at every message would cost more than that."""
+        self._due = due
+        if self._alarm is None or self._alarm.when() > due:
+            if self._alarm:
+                self._alarm.cancel()
+            self._alarm = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        if self._due is None or self._child is None:
+            return
+        if self._now() < self._due:
+            self._await_until(self._due)
+        else:
+            self._child.reader.set_exception(TimeoutError())
 
     def _give_up(self, reason: str) -> None:
         self._refused = True
