@@ -42,12 +42,13 @@ async def test_an_engine_that_never_gets_ready_is_killed(start: Start, nursery: 
 async def test_an_idle_engine_may_be_silent(start: Start, nursery: Nursery, work: Any, end: Any) -> None:
     supervisor = await start(first=60.0)
     child = await ready(nursery)
-    assert supervisor._due is None
+    bounds = [supervisor._due]
     supervisor.send(work)
-    assert supervisor._due is not None
+    bounds.append(supervisor._due)
     child.says(end)
     await nursery.until(lambda: end in nursery.told)
-    assert supervisor._due is None
+    bounds.append(supervisor._due)
+    assert [bound is None for bound in bounds] == [True, False, True]
 
 
 @pytest.mark.parametrize("say", [lambda number: Advanced(length=number), lambda number: Probing(progress=number)])
