@@ -34,7 +34,7 @@ from modelwire.messages import DecodeConfig, Done, GetStatus, Outcome, Started, 
 
 GUESS_S = 120.0
 SHORT = DecodeConfig(max_tokens=1, speculative_ngram=0)
-OTHERS = 3
+OTHERS = 8
 """Short requests of another client while something is prepared."""
 READY = frozenset({"ready", "three at once", "fix"})
 """The situations in which no file has changed since the question was prepared, and the guesses had their time."""

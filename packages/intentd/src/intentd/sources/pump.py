@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 CHUNK_BYTES = 64 * 1024
+TOGETHER_BYTES = 8 * 1024
 QUIET_MS = 50
 """A terminal hands output over a moment after it was written; so long we wait once the command has ended."""
 _SETTLED_MS, _SETTLE_S = 20, 0.5
@@ -145,11 +146,14 @@ def read(fd: int) -> bytes | None:
 
 
 def read_much(fd: int) -> bytes | None:
-    """As `read`, of a terminal that does not block: it hands over a few KiB at a time, however much there is."""
+    """As `read`, of a terminal that does not block: it hands over a few KiB at a time, however much there is.
+
+    Two such pieces are written at once. To wait for more leaves the outer terminal idle: 100 MB took half as long again.
+    """
     data = read(fd)
     if not data:
         return data
-    parts, room = [data], CHUNK_BYTES - len(data)
+    parts, room = [data], TOGETHER_BYTES - len(data)
     while room > 0 and (data := read(fd)):
         parts.append(data)
         room -= len(data)
