@@ -247,7 +247,8 @@ class Session:
         await asyncio.sleep(self.chance.uniform(0.0, 1.0))
         other = await ask_model(self.client, "other", (Text(text=f"A short request, {self.chance.random()}."),), SHORT)
         self.waits_ms.append(other.timings.queue)
-        await self._until(lambda status: status.reason == "every offer is warm")
+        # A fix that is never asked for is not guessed for ever.
+        await self._until(lambda status: status.reason == "every offer is warm" or "switched off" in status.reason)
 
     async def _guessing(self, guesses: int = 1) -> None:
         """Until so many guesses were sent for what was shown last."""
