@@ -106,6 +106,12 @@ def model_is_ready() -> bool:
         return False
 
 
+def door_is_open() -> bool:
+    """Whether intentd serves."""
+    asked = subprocess.run([str(BIN / "intentd"), "status"], capture_output=True, timeout=60, check=False)
+    return asked.returncode == 0
+
+
 def show(text: str) -> None:
     """A step of a long measurement: a line that the next one replaces; a line of its own without a terminal."""
     progress(text) if sys.stdout.isatty() else print(text, flush=True)

@@ -21,10 +21,10 @@ from typing import Any
 from attrs import define, field, frozen
 
 from bench.asking import ask as ask_model
-from bench.daemons import BIN, DaemonFailed, daemon, private_runtime, progress, show, wait_until
+from bench.daemons import BIN, DaemonFailed, daemon, door_is_open, private_runtime, progress, show, wait_until
 from bench.options import add_model, logs_of, model_of, modeld, parser
 from bench.results import Result, header, spread, write
-from bench.terminal import SHORT, door_is_open, p50_p95
+from bench.terminal import SHORT, p50_p95
 from bench.typist import Typist, typist
 from intentd.messages import INTENTD, Complete, DaemonStatus, Pause
 from intentd.plan.ahead import Ahead, Spot

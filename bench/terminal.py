@@ -12,7 +12,6 @@ import json
 import math
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from bench.asking import ask as ask_model
-from bench.daemons import BIN, DaemonFailed, daemon, private_runtime, progress, show, wait_until
+from bench.daemons import BIN, DaemonFailed, daemon, door_is_open, private_runtime, progress, show, wait_until
 from bench.options import add_model, logs_of, model_of, modeld, parser
 from bench.passing import passing
 from bench.results import Result, header, spread, write
@@ -243,11 +242,6 @@ def run(options: argparse.Namespace) -> Result:
         result = asyncio.run(measure(options, model.name, Path(folder) / "project"))
     show("100 MB of output")
     return {**result, "output": passing()}
-
-
-def door_is_open() -> bool:
-    asked = subprocess.run([str(BIN / "intentd"), "status"], capture_output=True, timeout=60, check=False)
-    return asked.returncode == 0
 
 
 def main() -> int:

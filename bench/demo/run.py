@@ -20,7 +20,17 @@ from types import FrameType
 
 from attrs import frozen
 
-from bench.daemons import BIN, BUILD, DaemonFailed, daemon, model_is_ready, private_runtime, progress, wait_until
+from bench.daemons import (
+    BIN,
+    BUILD,
+    DaemonFailed,
+    daemon,
+    door_is_open,
+    model_is_ready,
+    private_runtime,
+    progress,
+    wait_until,
+)
 from intentd.messages import INTENTD, Ask, GetOffers, Offer
 from modelwire import BlockingConnection, Connection, DaemonUnreachable, WireError
 from modelwire.messages import Done, GetStatus, Outcome, Tokens
@@ -92,7 +102,7 @@ def running(*, guess: bool) -> Iterator[tuple[Door, Path]]:
         wait_until(model_is_ready, modeld, "loading the model")
         os.environ["GUESSAHEAD_GUESS"] = "yes" if guess else "no"
         intentd = stack.enter_context(daemon("intentd", [str(BIN / "intentd"), "serve"], logs))
-        wait_until(_door_is_open, intentd, "starting intentd")
+        wait_until(door_is_open, intentd, "starting intentd")
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="guessahead-demo-"))
         project = Path(
             shutil.copytree(PROJECT, Path(folder) / "stockroom", ignore=shutil.ignore_patterns("__pycache__"))
@@ -190,15 +200,6 @@ def say(text: str) -> None:
 
 def _connect() -> Door:
     return BlockingConnection(Connection(None, INTENTD, name="demo"))
-
-
-def _door_is_open() -> bool:
-    try:
-        with _connect() as door:
-            door.ask(GetStatus())
-    except DaemonUnreachable:
-        return False
-    return True
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

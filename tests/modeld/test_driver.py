@@ -1,8 +1,9 @@
 """The driver between clients and an in-memory engine: one operation, and how it ends."""
 
 import pytest
+from attrs import evolve
 
-from modeld.engine.messages import Failed
+from modeld.engine.messages import Failed, Generated
 from modeld.schedule import ScheduleLimits
 from modeld.testing import EngineTwin
 from modelwire.errors import ErrorCode, WireError
@@ -54,6 +55,24 @@ def test_the_replies_to_a_turn_come_in_order_with_its_times(house: House) -> Non
     assert (done.reason, done.head, done.usage.generated) == (Reason.END, len("helloyes!"), 4)
     timings = done.timings
     assert (timings.queue, timings.first_token, timings.total, timings.prefill) == (0.0, 1000.0, 2000.0, 7.0)
+
+
+def test_what_comes_with_the_end_is_said_before_it(house: House) -> None:
+    house.submit("1", turn("abc"))
+    last = house.engine.begin(), evolve(house.engine.end(Reason.LENGTH), length=3, last=Generated(text="d", ids=(100,)))
+    house.say(*last)
+    assert house.words("1") == ["Accepted", "Started", "Progress", "Tokens", "Done"]
+    assert house.contents() == "abcd"
+    assert house.done("1").head == 4
+
+
+def test_what_became_resident_without_a_word_is_said_with_the_end(house: House) -> None:
+    house.submit("1", prefix("abcdef"))
+    begun = house.engine.begin()
+    house.driver.cancel("ann", "c", "1", 0.0)
+    house.say(begun, evolve(house.engine.end(), length=4))
+    assert Progress(reused=0, done=4, total=6) in house.of("1")
+    assert house.done("1").head == 4
 
 
 def test_the_queue_time_counts_from_the_arrival(house: House) -> None:

@@ -346,6 +346,18 @@ async def test_a_socket_that_cannot_be_made_is_an_endpoint_error(
         await Router(endpoint, CODEC, MODELD).start()
 
 
+async def test_a_router_may_be_closed_behind_a_last_reply(endpoint: str) -> None:
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    async with serving(endpoint) as served, connected(endpoint) as [client]:
+        await client.say("1", Hello(client="a"))
+        name, _ = await served.next()
+        served.router.send(name, "1", Acknowledged(found=True))
+        await served.router.close()
+        assert (await client.read()).message == Acknowledged(found=True)
+    assert faults == []
+
+
 async def test_cancelling_the_task_that_reads_is_a_cancel_and_not_an_end(endpoint: str) -> None:
     async with Router(endpoint, CODEC, MODELD) as router:
         served = Served(router)

@@ -16,22 +16,13 @@ from modeld.engine.messages import (
     Run,
     Save,
 )
-from modelwire.messages import ModelDescription, Reason, Timings, Usage
+from modeld.testing import MODEL
+from modelwire.messages import Reason, Timings, Usage
 
 READY = Ready(
     backend="fake",
     profile="exact",
-    model=ModelDescription(
-        name="m",
-        architecture="a",
-        quantisation="q",
-        fingerprint="f",
-        parameters=1,
-        vocabulary=2,
-        context_trained=3,
-        chat=True,
-        fim=False,
-    ),
+    model=MODEL,
     capabilities={},
     context=1,
     cells=1,

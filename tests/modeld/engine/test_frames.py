@@ -9,9 +9,10 @@ import pytest
 from modeld.engine import messages as engine_messages
 from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, Numbered, codec, framed, read_frame
 from modeld.engine.messages import Begun, Encode, Encoded, Quit, Ready, Run
+from modeld.testing import MODEL
 from modelwire.codec import MAX_ITEMS, Codec
 from modelwire.errors import WireError
-from modelwire.messages import ChatMessage, DecodeConfig, ModelDescription, Text
+from modelwire.messages import ChatMessage, DecodeConfig, Text
 
 
 @pytest.fixture
@@ -25,17 +26,6 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
 
 
 def _examples() -> list[object]:
-    description = ModelDescription(
-        name="m",
-        architecture="a",
-        quantisation="q",
-        fingerprint="f",
-        parameters=1,
-        vocabulary=2,
-        context_trained=3,
-        chat=True,
-        fim=False,
-    )
     return [
         Run(client="c", session="s", guess=True, base=b"\1\0\0\0", prompt=(Text(text="é", special=True),)),
         Run(client="c", session="s", guess=False, decode=DecodeConfig(stop=("x",)), closed=(("c", "old"),)),
@@ -44,7 +34,7 @@ def _examples() -> list[object]:
         Ready(
             backend="fake",
             profile="exact",
-            model=description,
+            model=MODEL,
             capabilities={"fork": "cells", "rollback": True},
             context=1,
             cells=2,

@@ -9,7 +9,6 @@ from functools import partial
 
 from intentd.config import Config
 from intentd.door import Door
-from intentd.faults import told
 from intentd.intake import Intake
 from intentd.plan.desks import Desks
 from intentd.plan.offers import OfferBook, Offering
@@ -21,6 +20,7 @@ from intentd.sources.host import HostWatch, lack
 from intentd.sources.modeld import ModeldKeeper
 from intentd.speculator import Speculator
 from modelwire import logs
+from modelwire.logs import told
 
 log = logging.getLogger(__name__)
 

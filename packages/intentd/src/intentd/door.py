@@ -15,7 +15,6 @@ from attrs import define, field
 
 from intentd.completer import Completer
 from intentd.editor_clients import EditorClients
-from intentd.faults import told
 from intentd.limits import Limits
 from intentd.messages import (
     INTENTD,
@@ -43,6 +42,7 @@ from intentd.runs import Runs
 from intentd.speculator import Speculator
 from intentd.workspace import root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.logs import told
 from modelwire.messages import (
     PROTOCOL_VERSION,
     Accepted,

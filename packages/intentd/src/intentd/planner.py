@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from attrs import evolve, frozen
 
-from intentd.faults import told
 from intentd.messages import Complete
 from intentd.plan.events import Changed
 from intentd.plan.inline import Completion, build_inline
@@ -26,6 +25,7 @@ from intentd.sources.git import content
 from intentd.texts import Look, Texts, holds
 from intentd.workers import TookTooLong, Workers
 from intentd.workspace import OPT_OUT_FILE, Signature
+from modelwire.logs import told
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from attrs import define, evolve, field
 
-from intentd.faults import told
 from intentd.intake import Intake
 from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
 from intentd.plan.events import CommandEnded
@@ -16,6 +15,7 @@ from intentd.plan.offers import OfferBook
 from intentd.sources.git import changed
 from intentd.workers import TookTooLong, Workers
 from intentd.workspace import Workspace, root_of
+from modelwire.logs import told
 
 log = logging.getLogger(__name__)
 

@@ -206,7 +206,7 @@ class Router:
         return peer.heard if peer else None
 
     def silent(self, now: float, after_ms: float) -> list[str]:
-        """The clients of which nothing was heard for `after_ms`, with or without operations. For every second.
+        """The clients of which nothing was heard for `after_ms`, with or without operations; to be asked every second.
 
         Where nobody asked for longer than LOOK_S, this process did not run (it was stopped, or starved). That time does
         not count: what the clients said in it has not been read yet.
@@ -259,6 +259,8 @@ class Router:
 
     def _leave(self, socket: zmq.Socket[bytes]) -> None:
         leaving, self._leaving = self._leaving, []
+        if not leaving:  # they left before the loop's turn; the socket may be closed since
+            return
         for peer, op, message, data in leaving:
             if not peer.abandoned:
                 self._pass_on(socket, peer, op, message, data)
