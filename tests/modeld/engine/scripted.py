@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import Numbered, codec, framed
+from modeld.engine.frames import FrameReader, Numbered, codec, framed
 from modeld.engine.messages import (
     Ended,
     FromEngine,
@@ -40,7 +40,7 @@ class ScriptedChild:
         self.epoch = epoch
         self.model = model
         self.pid = 1000 + epoch
-        self.reader = asyncio.StreamReader()
+        self.reader = FrameReader()
         self._messages = Numbered(codec(), epoch)
         self.heard: list[object] = []
         self.buried = False
@@ -49,14 +49,14 @@ class ScriptedChild:
 
     def says(self, *messages: object) -> None:
         for message in messages:
-            self.reader.feed_data(self.frame(message))
+            self.reader.data_received(self.frame(message))
 
     def frame(self, message: object) -> bytes:
         """The next one."""
         return framed(self._messages.encode(message))
 
     def dies(self) -> None:
-        self.reader.feed_eof()
+        self.reader.eof_received()
 
     def write(self, data: bytes) -> None:
         self.heard.append(self._messages.decode(data))

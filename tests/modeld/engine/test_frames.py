@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from modeld.engine import messages as engine_messages
-from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, Numbered, codec, framed, read_frame
+from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, FrameReader, Numbered, codec, framed
 from modeld.engine.messages import Begun, Encode, Encoded, Quit, Ready, Run
 from modeld.testing import MODEL
 from modelwire.codec import MAX_ITEMS, Codec
@@ -53,13 +53,31 @@ def test_a_message_comes_out_as_it_went_in(message: object, ends: tuple[Channel,
 
 async def test_the_front_reads_what_the_engine_sends(ends: tuple[Channel, socket.socket]) -> None:
     channel, front = ends
-    reader, writer = await asyncio.open_connection(sock=front)
-    channel.send(Begun(ids=b"", reused=0))
-    data = await asyncio.wait_for(read_frame(reader), 5)
-    assert data is not None
-    envelope = codec().decode(data)
-    assert (envelope.op, envelope.message) == ("7.1", Begun(ids=b"", reused=0))
-    writer.close()
+    transport, reader = await asyncio.get_running_loop().create_connection(FrameReader, sock=front)
+    for _ in range(3):
+        channel.send(Begun(ids=b"", reused=0))
+    channel.close()
+    frames: list[bytes] = []
+    await asyncio.wait_for(reader.hand_on(frames.append), 5)
+    envelopes = [codec().decode(data) for data in frames]
+    assert [envelope.op for envelope in envelopes] == ["7.1", "7.2", "7.3"]
+    assert envelopes[0].message == Begun(ids=b"", reused=0)
+    transport.close()
+
+
+async def test_after_a_fault_of_who_takes_them_no_frame_is_handed_on() -> None:
+    reader, taken = FrameReader(), list[bytes]()
+
+    def take(data: bytes) -> None:
+        taken.append(data)
+        raise KeyError("one")
+
+    reader.data_received(framed(b"one") + framed(b"two"))
+    with pytest.raises(KeyError, match="one"):
+        await reader.hand_on(take)
+    reader.data_received(framed(b"three"))
+    reader.connection_lost(None)
+    assert taken == [b"one"]
 
 
 @pytest.mark.parametrize("cut", [0, 2, 4, 6])
@@ -70,10 +88,11 @@ async def test_a_stream_that_ends_early_ends_quietly_on_both_sides(
     front.sendall(framed(codec().encode("7.1", Quit()))[:cut])
     front.shutdown(socket.SHUT_WR)
     assert list(channel) == []
-    reader = asyncio.StreamReader()
-    reader.feed_data(framed(b"12345678")[:cut])
-    reader.feed_eof()
-    assert await read_frame(reader) is None
+    reader, frames = FrameReader(), list[bytes]()
+    reader.data_received(framed(b"12345678")[:cut])
+    reader.connection_lost(None)
+    await asyncio.wait_for(reader.hand_on(frames.append), 5)
+    assert frames == []
 
 
 async def test_a_length_beyond_the_limit_is_not_waited_for(ends: tuple[Channel, socket.socket]) -> None:
@@ -82,10 +101,10 @@ async def test_a_length_beyond_the_limit_is_not_waited_for(ends: tuple[Channel, 
     front.sendall(head)
     with pytest.raises(FrameFault, match="limit"):
         next(iter(channel))
-    reader = asyncio.StreamReader()
-    reader.feed_data(head)
+    reader = FrameReader()
+    reader.data_received(head)
     with pytest.raises(FrameFault, match="limit"):
-        await read_frame(reader)
+        await reader.hand_on(lambda data: None)
 
 
 def test_every_kind_of_message_has_a_converter() -> None:

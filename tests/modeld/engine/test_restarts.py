@@ -159,7 +159,7 @@ async def test_a_message_that_comes_twice_is_told_once_and_ends_its_engine(start
     child = await ready(nursery)
     supervisor.send(RUN)
     frame = child.frame(ENDED)
-    child.reader.feed_data(frame + frame)
+    child.reader.data_received(frame + frame)
     await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
     assert nursery.told[:-1] == [READY, ENDED]
     assert "message 1.2 came where 1.3 was due" in cast(EngineGone, nursery.told[-1]).reason
@@ -181,7 +181,7 @@ async def test_a_message_may_come_byte_by_byte_and_half_a_message_is_none(start:
     child = await ready(nursery)
     whole, half = child.frame(ENDED), child.frame(ENDED)[:-1]
     for byte in whole + half:
-        child.reader.feed_data(bytes([byte]))
+        child.reader.data_received(bytes([byte]))
         await asyncio.sleep(0)
     await nursery.until(lambda: ENDED in nursery.told)
     child.dies()

@@ -75,6 +75,6 @@ async def test_the_bound_is_twenty_chunks_where_chunks_are_slow(
 async def test_an_engine_that_talks_nonsense_is_killed(start: Start, nursery: Nursery) -> None:
     await start()
     child = await ready(nursery)
-    child.reader.feed_data(b"\xff\xff\xff\xff")
+    child.reader.data_received(b"\xff\xff\xff\xff")
     await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
     assert "unreadable" in cast(EngineGone, nursery.told[-1]).reason

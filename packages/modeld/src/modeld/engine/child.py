@@ -1,7 +1,6 @@
 """Owns one engine process from birth to burial, with its socket and its pipe. Why it runs is not its business."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
@@ -10,7 +9,7 @@ import sys
 from contextlib import ExitStack
 
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import framed
+from modeld.engine.frames import FrameReader, framed
 
 _POLL_S = 0.005
 _BURIAL_S = 5.0
@@ -25,13 +24,13 @@ class Child:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: FrameReader,
+        transport: asyncio.Transport,
         life: int,
     ) -> None:
         self._process = process
         self.reader = reader
-        self._writer = writer
+        self._transport = transport
         self._life = life
 
     @classmethod
@@ -49,16 +48,16 @@ class Child:
                 os.close(read_end)
             on_failure.callback(process.wait)
             on_failure.callback(process.kill)
-            reader, writer = await asyncio.open_connection(sock=ours)
+            transport, reader = await asyncio.get_running_loop().create_connection(FrameReader, sock=ours)
             on_failure.pop_all()
-        return cls(process, reader, writer, life)
+        return cls(process, reader, transport, life)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def write(self, data: bytes) -> None:
-        self._writer.write(framed(data))
+        self._transport.write(framed(data))
 
     def kill(self) -> None:
         if self._process.poll() is None:
@@ -66,10 +65,9 @@ class Child:
 
     async def bury(self, grace: float) -> str:
         """Waits `grace` seconds for the end, then kills, and closes everything. Says how the process ended."""
-        self._writer.transport.abort()
+        self._transport.abort()
         try:
-            with contextlib.suppress(ConnectionError):
-                await self._writer.wait_closed()
+            await self.reader.closed.wait()
             if not await self._ended(grace):
                 self.kill()
                 await self._ended(_BURIAL_S)

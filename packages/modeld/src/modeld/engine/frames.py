@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from socket import socket
 from typing import Any
 
@@ -51,12 +51,55 @@ def framed(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """The next frame; None at the end of the stream, also where it ends inside a frame."""
-    try:
-        return await reader.readexactly(_length(await reader.readexactly(_LENGTH.size)))
-    except asyncio.IncompleteReadError:
-        return None
+class FrameReader(asyncio.Protocol):
+    """The front's end of the stream. A frame is handed on in the moment when it is whole: no task wakes up for it."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()  # the beginning of a frame
+        self._take: Callable[[bytes], None] | None = None
+        self._failed = False
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed = asyncio.Event()
+
+    async def hand_on(self, take: Callable[[bytes], None]) -> None:
+        """Until the stream ends, also where it ends inside a frame.
+
+        Raises `FrameFault`, what `take` raised, and what `fail` was told; nothing is handed on after that.
+        """
+        self._take = take
+        self.data_received(b"")
+        await self._over
+
+    def fail(self, fault: Exception) -> None:
+        self._failed = True
+        if not self._over.done():
+            self._over.set_exception(fault)
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        if self._take is None:
+            return
+        try:
+            while not self._failed and (frame := self._next()) is not None:
+                self._take(frame)
+        except Exception as fault:
+            self.fail(fault)
+
+    def eof_received(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        self.closed.set()
+        self.fail(fault) if fault else self.eof_received()
+
+    def _next(self) -> bytes | None:
+        held = self._held
+        if len(held) < _LENGTH.size or len(held) < (end := _LENGTH.size + _length(held[: _LENGTH.size])):
+            return None
+        frame = bytes(held[_LENGTH.size : end])
+        del held[:end]
+        return frame
 
 
 class Channel:
@@ -83,7 +126,7 @@ class Channel:
         self._connection.close()
 
 
-def _length(head: bytes) -> int:
+def _length(head: bytes | bytearray) -> int:
     (length,) = _LENGTH.unpack(head)
     if length > MAX_FRAME_BYTES:
         raise FrameFault(f"a frame of {length} bytes; the limit is {MAX_FRAME_BYTES}")

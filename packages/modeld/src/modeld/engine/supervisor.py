@@ -8,7 +8,7 @@ from attrs import evolve
 
 from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import FrameFault, Numbered, codec, read_frame
+from modeld.engine.frames import FrameFault, Numbered, codec
 from modeld.engine.messages import (
     Advanced,
     Encoded,
@@ -227,8 +227,7 @@ class Supervisor:
             child.kill()
         try:
             self._await_until(self._now() + self._patience.load)
-            while (data := await read_frame(child.reader)) is not None:
-                self._receive(self._messages.decode(data))
+            await child.reader.hand_on(lambda data: self._receive(self._messages.decode(data)))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
         except (FrameFault, DecodeFault, ConnectionError) as fault:
@@ -284,7 +283,7 @@ class Supervisor:
         if self._now() < self._due:
             self._await_until(self._due)
         else:
-            self._child.reader.set_exception(TimeoutError())
+            self._child.reader.fail(TimeoutError())
 
     def _give_up(self, reason: str) -> None:
         self._refused = True
