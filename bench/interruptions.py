@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from bench.asking import Answered, answered
 from bench.daemons import show
@@ -109,7 +109,10 @@ class Pace:
 
 @define
 class Trials:
-    """Interrupts guesses one after the other. A guess waits at most `cap_s` for its interruption."""
+    """Interrupts guesses one after the other. A guess waits at most `cap_s` for its interruption.
+
+    Where one was over before, it is tried once more with another of that length, sooner.
+    """
 
     client: Client
     corpus: Corpus
@@ -131,7 +134,8 @@ class Trials:
             if number % CHUNK_EVERY == 0:
                 self.chunks_ms.append(await self._chunk_ms())
             show(f"{time.monotonic() - began:4.0f} s  request {number + 1} of {len(trials)}, {trial.tokens:,} tokens")
-            await self._interrupt(trial)
+            if not await self._interrupt(trial):
+                await self._interrupt(evolve(trial, phase=trial.phase / 2, answer=False))
 
     async def _measure_pace(self) -> None:
         show("an undisturbed guess")
@@ -153,7 +157,8 @@ class Trials:
         await self.client.close_session("chunk")
         return done.timings.prefill
 
-    async def _interrupt(self, trial: Trial) -> None:
+    async def _interrupt(self, trial: Trial) -> bool:
+        """False where the guess was over before."""
         prompt = await self.corpus.near(self.client, trial.tokens)
         guess = self.client.turn(session="guess", prefix=text(prompt), speculative=True)
         began = time.perf_counter()
@@ -167,6 +172,7 @@ class Trials:
         self.over += not in_time
         for session in ("guess", "other"):
             await self.client.close_session(session)
+        return in_time
 
     async def _request(self, trial: Trial, guessed: str) -> Answered:
         """The real request. One that matches and would go on for long is cancelled when what it shows was seen."""
