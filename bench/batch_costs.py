@@ -17,8 +17,9 @@ from bench.prompts import source_code
 from modeld.backends.base import LogitsBackend
 from modeld.backends.flag import LocalFlag
 from modeld.backends.llamacpp.loading import LlamaSettings, load
+from modeld.slot.draft.lengths import TILE
 
-ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, TILE - 1, TILE)
 DEPTH = 900
 LIMIT_S = 300.0
 
@@ -47,7 +48,7 @@ def time_rows(backend: LogitsBackend, reps: int) -> dict[int, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Time batches of 1 to 32 rows.")
+    parser = argparse.ArgumentParser(description="Time batches of 1 to 64 rows.")
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--profile", choices=("exact", "fast"), default="exact")
     parser.add_argument("--threads", type=int, default=2)

@@ -26,7 +26,6 @@ Ids = np.typing.NDArray[np.int32]
 Step = tuple[int, int]
 """Rows of a batch, and the tokens that it gave."""
 
-LIMIT = 31
 TUNED_ON = ("httpx", "rich", "werkzeug")
 CURVES = {
     # Milliseconds by rows: SmolLM2-135M Q4_0 on two CPU cores in both profiles, and what a GPU is like.
@@ -78,7 +77,7 @@ def ours(recording: Recording, curve: dict[int, float]) -> list[Step]:
     drafter.begin()
     return play(
         recording,
-        lambda tape: drafter.propose(tape, LIMIT),
+        lambda tape: drafter.propose(tape, len(tape)),
         lambda step: drafter.observe(step[1] - 1, costs[step[0]]),
     )
 
@@ -109,14 +108,14 @@ def latest_3gram(recording: Recording) -> list[Step]:
     return play(recording, draft, lambda step: None)
 
 
-def oracle(recording: Recording) -> list[Step]:
-    """Always the longest span of the context that agrees with the target, and not a row more."""
+def oracle(recording: Recording, longest: int) -> list[Step]:
+    """Always the longest span of the context that agrees with the target, at most `longest`, and not a row more."""
     context, target = Automaton(), list(recording.target)
     for token in [*recording.prompt, target[0]]:
         context.append(token)
     said, steps = 1, []
     while said < len(target):
-        agreed = min(context.reach(target[said : said + LIMIT]), len(target) - said - 1)
+        agreed = min(context.reach(target[said : said + longest]), len(target) - said - 1)
         steps.append((1 + agreed, 1 + agreed))
         for token in target[said : said + 1 + agreed]:
             context.append(token)
@@ -125,15 +124,15 @@ def oracle(recording: Recording) -> list[Step]:
 
 
 def replay_all(recordings: Sequence[Recording], curves: dict[str, dict[int, float]]) -> dict[str, list[Replay]]:
-    """The replays by curve. Only our drafts depend on it."""
-    fixed = [
-        {"llama_cpp_python": llama_cpp_python(one), "latest_3gram": latest_3gram(one), "oracle": oracle(one)}
-        for one in recordings
-    ]
-    return {
-        name: [Replay(one, {"ours": ours(one, curve), **others}) for one, others in zip(recordings, fixed, strict=True)]
-        for name, curve in curves.items()
-    }
+    """The replays by curve: our drafts depend on it, and how long any may be."""
+    longest = {name: Costs.measured(curve).longest for name, curve in curves.items()}
+    found: dict[str, list[Replay]] = {name: [] for name in curves}
+    for one in recordings:
+        fixed = {"llama_cpp_python": llama_cpp_python(one), "latest_3gram": latest_3gram(one)}
+        oracles = {limit: oracle(one, limit) for limit in set(longest.values())}
+        for name, curve in curves.items():
+            found[name].append(Replay(one, {"ours": ours(one, curve), **fixed, "oracle": oracles[longest[name]]}))
+    return found
 
 
 def row(replays: Sequence[Replay], curve: dict[int, float]) -> Row:
@@ -193,7 +192,7 @@ def drafting_time(recordings: Sequence[Recording], curve: dict[int, float]) -> d
     drafter.begin()
     play(
         Recording(recording.group, tape.tolist(), recording.target),
-        lambda history: timed(lambda: drafter.propose(history, LIMIT)),
+        lambda history: timed(lambda: drafter.propose(history, len(history))),
         lambda step: timed(lambda: drafter.observe(step[1] - 1, costs[step[0]])),
     )
     return {

@@ -9,7 +9,6 @@ from bench.lookup import Generated
 from modeld.slot.draft import Costs
 from modeld.slot.draft.automaton import Automaton
 
-LIMIT = 31
 GRAM = 6
 """Tokens in a row that count as copied where they stand in the prompt."""
 Row = dict[str, object]
@@ -87,7 +86,7 @@ def cap(one: Played, costs: Costs, *, copying: bool = False) -> float:
     With `copying` it may draft only what stands somewhere in the tape: the best that copying could do.
     """
     ids, table = one.answer.generated.ids, costs.table
-    reach = reaches(one.prompt, ids) if copying else [LIMIT] * len(ids)
+    reach = reaches(one.prompt, ids, costs.longest) if copying else [costs.longest] * len(ids)
     seconds = [0.0] * (len(ids) + 1)
     for said in range(len(ids) - 1, 0, -1):
         most = min(reach[said], len(ids) - said - 1)
@@ -95,13 +94,13 @@ def cap(one: Played, costs: Costs, *, copying: bool = False) -> float:
     return (len(ids) - 1) * table[1] / seconds[1] if len(ids) > 1 else 1.0
 
 
-def reaches(prompt: Sequence[int], answer: Sequence[int]) -> list[int]:
-    """For every position of an answer, how many of its tokens from there on stand in a row before it."""
+def reaches(prompt: Sequence[int], answer: Sequence[int], limit: int) -> list[int]:
+    """For every position of an answer, how many of its tokens (at most `limit`) stand in a row before it."""
     context, found = Automaton(), list[int]()
     for token in prompt:
         context.append(token)
     for said, token in enumerate(answer):
-        found.append(context.reach(list(answer[said : said + LIMIT])))
+        found.append(context.reach(list(answer[said : said + limit])))
         context.append(token)
     return found
 

@@ -7,7 +7,7 @@ COPY = Recording("group", list(range(10, 90)), [1, *range(10, 80), 2, *range(81,
 
 
 def test_every_drafter_generates_the_whole_target() -> None:
-    for steps in (ours(COPY, CURVES["fast"]), llama_cpp_python(COPY), latest_3gram(COPY), oracle(COPY)):
+    for steps in (ours(COPY, CURVES["fast"]), llama_cpp_python(COPY), latest_3gram(COPY), oracle(COPY, 31)):
         assert 1 + sum(gave for _, gave in steps) == len(COPY.target)
         assert all(1 <= gave <= rows for rows, gave in steps)
 
@@ -17,12 +17,12 @@ def test_a_draft_counts_as_far_as_it_agrees() -> None:
 
 
 def test_no_copying_drafter_needs_fewer_passes_than_the_oracle() -> None:
-    best = len(oracle(COPY))
+    best = len(oracle(COPY, 31))
     assert all(len(steps) >= best for steps in (ours(COPY, CURVES["gpu"]), llama_cpp_python(COPY), latest_3gram(COPY)))
 
 
 def test_the_oracle_drafts_not_a_row_more_than_agrees() -> None:
-    assert all(gave == rows for rows, gave in oracle(COPY))
+    assert all(gave == rows for rows, gave in oracle(COPY, 31))
 
 
 def test_a_row_compares_ours_with_the_others() -> None:

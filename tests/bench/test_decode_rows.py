@@ -37,7 +37,7 @@ def test_copying_can_draft_only_what_stands_in_the_tape() -> None:
 
 
 def test_what_is_copied_may_stand_in_the_answer_itself() -> None:
-    assert reaches([7, 8], [7, 8, 9, 7, 8, 9]) == [2, 1, 0, 3, 2, 1]
+    assert reaches([7, 8], [7, 8, 9, 7, 8, 9], 31) == [2, 1, 0, 3, 2, 1]
 
 
 def test_a_row_tells_speedups_against_no_drafts_on_the_same_prompt() -> None:

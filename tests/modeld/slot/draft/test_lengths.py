@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modeld.slot.draft.lengths import LIMIT, REFRESH, Acceptance, Costs, Lengths, bucket
+from modeld.slot.draft.lengths import LIMIT, REFRESH, TILE, UNTILED, Acceptance, Costs, Lengths, bucket
 from modeld.slot.draft.source import Kind
 
 FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
@@ -17,7 +17,7 @@ def lengths(curve: dict[int, float]) -> Lengths:
 
 
 def test_a_sure_copy_is_drafted_as_far_as_batches_get_cheaper() -> None:
-    assert lengths(FLAT).choose(Kind.FAR, 32, LIMIT) == LIMIT
+    assert lengths(FLAT).choose(Kind.FAR, 32, LIMIT) == UNTILED
 
 
 def test_nothing_is_drafted_where_rows_cost_as_much_as_steps() -> None:
@@ -102,10 +102,34 @@ def test_what_a_row_pays_for_depth_is_known_after_a_few_steps_at_every_width_and
 
 def test_at_another_depth_the_length_is_chosen_anew() -> None:
     chooser = lengths(FLAT)
-    assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT
+    assert chooser.choose(Kind.BESIDE, 32, LIMIT) == UNTILED
     chooser.costs.slope = 13e-6
     chooser.costs.deepen(8_000)
     assert chooser.choose(Kind.FAR, 4, LIMIT) == 0
+
+
+def test_where_a_tile_was_timed_a_sure_copy_is_drafted_as_one() -> None:
+    chooser = lengths({**FLAT, TILE: 0.060})
+    assert chooser.choose(Kind.FAR, 32, LIMIT) == LIMIT
+    assert chooser.choose(Kind.FAR, 32, LIMIT - 1) < LIMIT
+
+
+def test_what_a_tile_pays_for_depth_is_learned_apart_from_what_other_batches_pay() -> None:
+    """The rows just below one are no bargain, so nothing is drafted that long."""
+    chooser = lengths({**STEEP, TILE: 0.640})
+    for _ in range(16):
+        chooser.costs.observe(1, STEEP[1] + 1_000 * 11e-6, depth=1_000)
+    before = chooser.costs.slope
+    chooser.costs.deepen(1_000)
+    assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT  # tried, since nothing has told that it does not pay
+    chooser.costs.observe(TILE, 0.640 + TILE * 1_000 * 11e-6, depth=1_000)
+    assert chooser.choose(Kind.BESIDE, 32, LIMIT) < 2
+    for _ in range(REFRESH):
+        chooser.costs.observe(TILE, 0.640 + TILE * 1_000 * 2e-6, depth=1_000)
+    assert chooser.costs.table[TILE] == pytest.approx(0.640 + TILE * 1_000 * 2e-6, rel=0.05)
+    assert chooser.costs.table[TILE - 1] > chooser.costs.table[TILE]
+    assert chooser.costs.slope == before
+    assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT
 
 
 def test_costs_without_a_single_row_are_refused() -> None:

@@ -27,6 +27,11 @@ def test_the_time_of_every_width_is_found_and_nothing_stays_resident() -> None:
     assert here.backend.free_cells == 4096
 
 
+def test_a_tile_is_timed_where_there_are_some() -> None:
+    here = Timed(step_ms=4.0, token_ms=1.0)
+    assert time_widths(here.backend, lambda: here.time, tile=True)[64] == pytest.approx(0.068)
+
+
 def test_a_slow_model_is_timed_where_it_matters_most() -> None:
     here = Timed(step_ms=300.0, token_ms=10.0)
     assert list(here.widths()) == [1]

@@ -13,7 +13,7 @@ from attrs import define, field
 from modeld.backends.base import Ids
 from modeld.engine.messages import DraftFigures
 from modeld.slot.draft.ledger import Ledger
-from modeld.slot.draft.lengths import BUCKETS, LIMIT, Lengths, bucket
+from modeld.slot.draft.lengths import BUCKETS, Lengths, bucket
 from modeld.slot.draft.source import Place, Source
 
 CAPACITY = 32_768
@@ -84,7 +84,7 @@ class Drafter:
         for token in history[prompt:].tolist():
             self._say(token)
         self.lengths.costs.deepen(len(history))
-        draft = self._draft(min(limit, LIMIT))
+        draft = self._draft(min(limit, self.lengths.costs.longest))
         self._proposed = len(draft)
         return draft
 
@@ -126,7 +126,11 @@ class Drafter:
         place = self._place = self._source.place
         if place is None or not self.ledger.on or not self._shortest or place.length < self._shortest:
             return []
-        return self._source.draft(self.lengths.choose(place.kind, place.length, limit))
+        chosen = self.lengths.choose(place.kind, place.length, limit)
+        draft = self._source.draft(chosen)
+        if len(draft) < chosen:  # the text ends there; so many rows may be a bad choice
+            return draft[: self.lengths.choose(place.kind, place.length, len(draft))]
+        return draft
 
     def _say(self, token: int) -> None:
         place = self._source.place

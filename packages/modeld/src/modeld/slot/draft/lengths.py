@@ -7,8 +7,14 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-LIMIT = 31
-"""The longest draft."""
+TILE = 64
+"""Rows from which on llama.cpp's attention on a CPU reads the tape once for all of them, where its cells are f16."""
+LIMIT = TILE - 1
+"""The longest draft: with the token before it, a tile."""
+UNTILED = 31
+"""The longest where a tile was not timed."""
+TILED = 0.5
+"""What a row of a tile pays for depth, by what others pay; until a real step has told, and a try costs little."""
 BUCKETS = (0, 1, 2, 3, 4, 5, 8, 16, 32)
 """Match lengths that are told apart, by the least of each group."""
 PRIOR = (
@@ -28,6 +34,8 @@ STEP = 0.05
 """How much one real step moves the cost curve."""
 SHARED = 0.3
 """How much of that every width takes: a deeper tape makes all of them slower."""
+TILE_STEP = 0.2
+"""How much one real step of a tile moves what its rows pay for depth: there are few of them."""
 OUTLIER = 2.0
 EVEN = 256
 """Tokens of depth at which what a step tells is half of the curve, half of the slope."""
@@ -48,12 +56,13 @@ class Costs:
     """Seconds that a batch takes, by its rows and the depth of the tape.
 
     What rows cost at no depth is measured at some widths, with straight lines between them. Every row reads the whole
-    tape, which adds `slope` a row and token.
+    tape, which adds `slope` a row and token; `tiled` in a batch of `TILE` rows.
     """
 
     widths: NDArray[np.float64]
     seconds: NDArray[np.float64]
     slope: float = 0.0
+    tiled: float | None = None
     table: list[float] = field(init=False)
     _nearness: NDArray[np.float64] = field(init=False)
     _depth: int = field(default=0, init=False)  # of the table
@@ -73,11 +82,18 @@ class Costs:
         widths = sorted(seconds)
         return cls(np.array(widths, np.float64), np.array([seconds[width] for width in widths], np.float64))
 
+    @property
+    def longest(self) -> int:
+        """The longest draft whose cost is known well enough."""
+        return LIMIT if self.widths[-1] >= TILE else UNTILED
+
     def observe(self, rows: int, seconds: float, depth: int = 0) -> None:
         """Move curve and slope a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
 
         The table follows after `REFRESH` steps.
         """
+        if rows >= TILE and depth >= EVEN:
+            return self._observe_tile(rows, seconds, depth)
         near = self._nearness[rows]
         expected = float(near @ self.seconds) + self.slope * rows * depth
         deep = depth / (depth + EVEN)
@@ -91,6 +107,18 @@ class Costs:
         if self._observed % REFRESH == 0 or (depth >= EVEN and self._deep in FIRST):
             self._tabulate()
 
+    def _observe_tile(self, rows: int, seconds: float, depth: int) -> None:
+        flat, share = float(self._nearness[rows] @ self.seconds), rows * depth
+        first = self.tiled is None
+        if self.tiled is None:
+            self.tiled = max(0.0, seconds - flat) / share
+        else:
+            told = min(seconds, OUTLIER * (flat + self.tiled * share)) - flat
+            self.tiled += TILE_STEP * (max(0.0, told) / share - self.tiled)
+        self._observed += 1
+        if first or self._observed % REFRESH == 0:
+            self._tabulate()
+
     def deepen(self, depth: int) -> None:
         """The next batches are of a tape so long."""
         if abs(depth - self._depth) >= DEEPER:
@@ -102,9 +130,10 @@ class Costs:
         rows, last = np.arange(LIMIT + 2, dtype=np.float64), self.widths[-1]
         table = np.interp(rows, self.widths, self.seconds)
         if len(self.widths) > 1:
-            slope = (self.seconds[-1] - self.seconds[-2]) / (last - self.widths[-2])
-            table += np.maximum(0.0, rows - last) * max(slope, 0.0)
-        self.table = (table + self.slope * self._depth * rows).tolist()
+            rise = (self.seconds[-1] - self.seconds[-2]) / (last - self.widths[-2])
+            table += np.maximum(0.0, rows - last) * max(rise, 0.0)
+        slope = np.where(rows < TILE, self.slope, TILED * self.slope if self.tiled is None else self.tiled)
+        self.table = (table + slope * self._depth * rows).tolist()
 
 
 @define
@@ -153,7 +182,7 @@ class Lengths:
             self._look()
         key = (kind, bucket(length) if length >= BUCKETS[-1] else length)
         if key not in self._chosen:
-            self._chosen[key] = self._best(kind, length, LIMIT)
+            self._chosen[key] = self._best(kind, length, self.costs.longest)
         chosen = self._chosen[key]
         return chosen if chosen <= limit else self._best(kind, length, limit)
 
@@ -179,7 +208,7 @@ class Lengths:
         """The least expected time per token, over all lengths of a draft that begins at this match length."""
         table, chance, tokens = self.costs.table, 1.0, 1.0
         price = table[1]
-        for drafted in range(1, LIMIT + 1):
+        for drafted in range(1, self.costs.longest + 1):
             chance *= rates[bucket(length + drafted - 1)]
             tokens += chance
             price = min(price, table[drafted + 1] / tokens)
