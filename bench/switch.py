@@ -149,7 +149,7 @@ def _told(prefix: str, figures: Figures) -> Result:
 
 def main() -> int:
     made = parser("bench.switch", __doc__, "--rounds 3 --tokens 500")
-    made.add_argument("--rounds", type=int, default=10, help="each client asks twice in a round")
+    made.add_argument("--rounds", type=int, default=4, help="each client asks twice in a round")
     made.add_argument("--tokens", type=int, default=2000, help="of each client's context")
     add_model(made)
     options = made.parse_args()
