@@ -103,14 +103,17 @@ def on_the_model(options: argparse.Namespace, plan: Plan, profile: str) -> tuple
 
 
 def on_recordings(plan: Plan, curves: dict[str, dict[int, float]]) -> Result:
-    """The recorded part, with this machine's curves."""
+    """The recorded part, with this machine's curves: to 32 rows as the GPU-like one, and with what a tile costs."""
+    curves = {name: {rows: ms for rows, ms in curve.items() if rows <= 32} for name, curve in curves.items()} | {
+        "tiles": curves["fast"]
+    }
     tokeniser = Tokeniser()
     recorded, fresh = edits(tokeniser)[:: plan.every], novel(tokeniser)[:: plan.every]
     return {
         "recorded": decode_recorded.rows(decode_recorded.replay_all(recorded, curves), curves, all_groups=True),
         "recorded_novel": decode_recorded.rows(decode_recorded.replay_all(fresh, curves), curves, all_groups=False),
         "tuned_on": decode_recorded.TUNED_ON,
-        "drafting": decode_recorded.drafting_time(recorded, curves["fast"]),
+        "drafting": decode_recorded.drafting_time(recorded, curves["tiles"]),
     }
 
 

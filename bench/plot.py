@@ -157,7 +157,7 @@ def draw_decode(result: Mapping[str, Any], target: Path) -> Path:
 
 
 def _draw_recorded(axes: Any, recorded: Mapping[str, Any]) -> None:
-    curves = ("exact", "fast", "gpu")
+    curves = ("exact", "fast", "tiles", "gpu")
     for number, (name, (label, colour)) in enumerate(DRAFTERS.items()):
         values = [recorded[f"all/{curve}"]["modelled_speedup"][name] for curve in curves]
         axes.bar([x + 0.2 * (number - 1.5) for x in range(len(curves))], values, 0.2, color=colour, label=label)

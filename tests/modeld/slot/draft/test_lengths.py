@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modeld.slot.draft.lengths import LIMIT, REFRESH, TILE, UNTILED, Acceptance, Costs, Lengths, bucket
+from modeld.slot.draft.lengths import LIMIT, REFRESH, STEADY, TILE, UNTILED, Acceptance, Costs, Lengths, bucket
 from modeld.slot.draft.source import Kind
 
 FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
@@ -108,15 +108,37 @@ def test_at_another_depth_the_length_is_chosen_anew() -> None:
     assert chooser.choose(Kind.FAR, 4, LIMIT) == 0
 
 
-def test_where_a_tile_was_timed_a_sure_copy_is_drafted_as_one() -> None:
-    chooser = lengths({**FLAT, TILE: 0.060})
+TILED = {**FLAT, TILE: 0.065}
+
+
+def test_a_tile_is_drafted_once_a_copy_of_this_answer_has_lasted_for_long() -> None:
+    chooser = lengths(TILED)
+    assert chooser.choose(Kind.FAR, 32, LIMIT) == UNTILED
+    _copies(chooser, 400)
     assert chooser.choose(Kind.FAR, 32, LIMIT) == LIMIT
-    assert chooser.choose(Kind.FAR, 32, LIMIT - 1) < LIMIT
+    assert chooser.choose(Kind.FAR, 32, LIMIT - 1) <= UNTILED
+
+
+def test_where_copies_keep_ending_no_tile_is_drafted_and_another_answer_begins_anew() -> None:
+    chooser = lengths(TILED)
+    for _ in range(10):
+        _copies(chooser, 24)
+        chooser.acceptance.observe(Kind.FAR, 24, right=False)
+    assert chooser.choose(Kind.FAR, 32, LIMIT) <= UNTILED
+    chooser.acceptance.begin()
+    _copies(chooser, 400)
+    assert chooser.choose(Kind.FAR, 32, LIMIT) == LIMIT
+
+
+def _copies(chooser: Lengths, tokens: int) -> None:
+    for length in range(STEADY, STEADY + tokens):
+        chooser.acceptance.observe(Kind.FAR, length, right=True)
 
 
 def test_what_a_tile_pays_for_depth_is_learned_apart_from_what_other_batches_pay() -> None:
     """The rows just below one are no bargain, so nothing is drafted that long."""
     chooser = lengths({**STEEP, TILE: 0.640})
+    _copies(chooser, 2_000)
     for _ in range(16):
         chooser.costs.observe(1, STEEP[1] + 1_000 * 11e-6, depth=1_000)
     before = chooser.costs.slope

@@ -58,6 +58,7 @@ class Drafter:
         """An answer begins. `shortest`: the shortest match that may draft; 0 never drafts, None leaves it to costs."""
         self._source.begin()
         self.ledger.begin()
+        self.lengths.acceptance.begin()
         self._shortest = 1 if shortest is None else shortest
         self._proposed, self._place = 0, None
         self._before = self.ledger.saved, self.ledger.lost

@@ -1,6 +1,6 @@
 """Owns how long to draft: what batches cost, how often drafted tokens are right, and the length that both make best."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 import numpy as np
@@ -28,6 +28,10 @@ lower for far places, since new text has those too."""
 PRIOR_WEIGHT = 20.0
 MEMORY = 800.0
 """Observations after which old ones count half."""
+STEADY = 8
+"""The match length from which on a place is a copy, which ends where the answer's next edit begins."""
+COPIED, LEFT = 100.0, 2.0
+"""Tokens of copies, and how many copies ended, that an answer is taken to have had before it begins."""
 REFRESH = 64
 """Observations between two looks at the whole table."""
 STEP = 0.05
@@ -141,14 +145,32 @@ class Acceptance:
     """How often the next token of a place was right, by kind and match length. Old observations fade."""
 
     rates: list[list[float]] = field(factory=lambda: [list(row) for row in PRIOR])
+    left: int = 0
+    """Copies that an edit ended, in all answers."""
     _right: list[list[float]] = field(factory=lambda: [[rate * PRIOR_WEIGHT for rate in row] for row in PRIOR])
     _seen: list[list[float]] = field(factory=lambda: [[PRIOR_WEIGHT] * len(row) for row in PRIOR])
     observed: int = 0
+    _copied: float = COPIED
+    _left_in_answer: float = LEFT
+
+    def begin(self) -> None:
+        """Another answer may be edited more densely, or less."""
+        self._copied, self._left_in_answer = COPIED, LEFT
+        self.left += 1
+
+    @property
+    def steady(self) -> float:
+        """The chance that a copy of this answer goes on for another token."""
+        return 1.0 - self._left_in_answer / self._copied
 
     def rate(self, kind: int, length: int) -> float:
         return self.rates[kind][bucket(length)]
 
     def observe(self, kind: int, length: int, right: bool) -> None:
+        if length >= STEADY:
+            self._copied += 1
+            self._left_in_answer += not right
+            self.left += not right
         column = bucket(length)
         rights, seen = self._right[kind], self._seen[kind]
         rights[column] += right
@@ -174,11 +196,13 @@ class Lengths:
     _prices: list[list[float]] = field(factory=list)
     _chosen: dict[tuple[int, int], int] = field(factory=dict)
     _looked: int = 0
+    _left: int = -1
     _table: list[float] = field(factory=list)
 
     def choose(self, kind: int, length: int, limit: int) -> int:
         """How many tokens to draft from a place, at most `limit`; 0 where none pays."""
-        if self._table is not self.costs.table or self.acceptance.observed - self._looked >= REFRESH:
+        known = self._table is self.costs.table and self._left == self.acceptance.left
+        if not known or self.acceptance.observed - self._looked >= REFRESH:
             self._look()
         key = (kind, bucket(length) if length >= BUCKETS[-1] else length)
         if key not in self._chosen:
@@ -190,26 +214,41 @@ class Lengths:
         """The length that saves most: prices of the tokens expected to be right, less the rows' cost."""
         table, rates, prices = self.costs.table, self.acceptance.rates[kind], self._prices[kind]
         chance, saved, most, best = 1.0, 0.0, 0.0, 0
-        for drafted in range(1, limit + 1):
+        for drafted in range(1, min(limit, UNTILED) + 1):
             column = bucket(length + drafted - 1)
             chance *= rates[column]
             saved += chance * prices[column]
             if saved - table[drafted + 1] + table[1] > most:
                 most, best = saved - table[drafted + 1] + table[1], drafted
-        return best
+        return LIMIT if limit >= LIMIT and self._saved_by_tile(kind, length) > most else best
+
+    def _saved_by_tile(self, kind: int, length: int) -> float:
+        prices = self._prices[kind]
+        chances = enumerate(self._tile_chances(self.acceptance.rates[kind], length))
+        saved = sum(chance * prices[bucket(length + before)] for before, chance in chances)
+        return saved - self.costs.table[TILE] + self.costs.table[1]
+
+    def _tile_chances(self, rates: list[float], length: int) -> Iterator[float]:
+        """Of every token of a draft so long to be right: no copy is likelier to last than this answer's others were."""
+        chance, steady = 1.0, self.acceptance.steady
+        for drafted in range(LIMIT):
+            chance *= min(rates[bucket(length + drafted)], steady)
+            yield chance
 
     def _look(self) -> None:
         self._prices = [[self._price(row, least) for least in BUCKETS] for row in self.acceptance.rates]
         self._chosen.clear()
         self._table = self.costs.table
-        self._looked = self.acceptance.observed
+        self._looked, self._left = self.acceptance.observed, self.acceptance.left
 
     def _price(self, rates: list[float], length: int) -> float:
         """The least expected time per token, over all lengths of a draft that begins at this match length."""
         table, chance, tokens = self.costs.table, 1.0, 1.0
         price = table[1]
-        for drafted in range(1, self.costs.longest + 1):
+        for drafted in range(1, UNTILED + 1):
             chance *= rates[bucket(length + drafted - 1)]
             tokens += chance
             price = min(price, table[drafted + 1] / tokens)
+        if self.costs.longest >= LIMIT and length >= STEADY:
+            price = min(price, table[TILE] / (1.0 + sum(self._tile_chances(rates, length))))
         return price
