@@ -11,8 +11,9 @@ ENDS = frozenset({2, 5})
 @pytest.mark.parametrize(
     ("config", "history", "drafting"),
     [
-        (DecodeConfig(), 100, (decoding.AHEAD, 3)),
-        (DecodeConfig(speculative_ngram=5), 100, (decoding.AHEAD, 5)),
+        (DecodeConfig(), 100, (decoding.AHEAD, decoding.LONGEST_MATCH)),
+        (DecodeConfig(speculative_ngram=5), 100, (decoding.AHEAD, decoding.LONGEST_MATCH)),
+        (DecodeConfig(speculative_ngram=40), 100, (decoding.AHEAD, 40)),
         (DecodeConfig(speculative_ngram=5), 3, (decoding.AHEAD, 2)),
         (DecodeConfig(speculative_ngram=5), 1, (decoding.AHEAD, 1)),
         (DecodeConfig(speculative_ngram=0), 100, (1, 1)),
