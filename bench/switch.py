@@ -26,7 +26,8 @@ from modelwire.messages import DecodeConfig
 ANSWER = DecodeConfig(max_tokens=16, speculative_ngram=0)
 CLIENTS = ("ann", "ben")
 QUESTION = 20
-HOST_CACHE_MIB = 8192
+PEER_ROUNDS = {0: 1, 8192: 10}
+"""By the host cache that the peer is given, in MiB; without one it prefills both contexts again and again."""
 
 
 @frozen(kw_only=True)
@@ -55,12 +56,11 @@ Ask = Callable[[int, tuple[str, ...]], Awaitable[tuple[int, float]]]
 """Asks as the client of this number; gives the tokens prefilled and the milliseconds to the first token."""
 
 
-async def alternate(who: str, conversations: Sequence[Conversation], ask_one: Ask) -> Asked:
+async def alternate(who: str, conversations: Sequence[Conversation], ask_one: Ask, rounds: int) -> Asked:
     """Whoever asks, the other asked last."""
     figures: Asked = {"same": Figures(), "longer": Figures()}
     for number, conversation in enumerate(conversations):
         await ask_one(number, conversation.parts(0))
-    rounds = len(conversations[0].questions)
     for at in range(rounds):
         show(f"{who}: round {at + 1} of {rounds}")
         for kind, questions, new in (("same", at, False), ("longer", at + 1, True)):
@@ -76,15 +76,15 @@ async def of_modeld(conversations: Sequence[Conversation], clients: Sequence[Cli
         answer = await ask(clients[number], "long", text(*parts), ANSWER)
         return answer.usage.prefilled, answer.first_token_ms
 
-    return await alternate("modeld", conversations, ask_one)
+    return await alternate("modeld", conversations, ask_one, len(conversations[0].questions))
 
 
-async def of_peer(conversations: Sequence[Conversation], other: Peer, name: str) -> Asked:
+async def of_peer(conversations: Sequence[Conversation], other: Peer, name: str, rounds: int) -> Asked:
     async def ask_one(number: int, parts: tuple[str, ...]) -> tuple[int, float]:
         answer = await asyncio.to_thread(other.ask, "".join(parts), ANSWER.max_tokens)
         return answer.evaluated, answer.first_token_ms
 
-    return await alternate(name, conversations, ask_one)
+    return await alternate(name, conversations, ask_one, min(rounds, len(conversations[0].questions)))
 
 
 async def make(client: Client, options: argparse.Namespace) -> list[Conversation]:
@@ -114,12 +114,12 @@ def run(options: argparse.Namespace) -> Result:
     with private_runtime(), modeld(options, model):
         origin, conversations, ours = asyncio.run(measure_modeld(options, model.name))
     peers: list[tuple[PeerSettings, Asked]] = []
-    for host_cache_mib in (0, HOST_CACHE_MIB):
+    for host_cache_mib, rounds in PEER_ROUNDS.items():
         settings = PeerSettings(
             threads=options.threads, context=options.context, kv=options.peer_kv, host_cache_mib=host_cache_mib
         )
         with peer(model, settings, logs_of(options) / f"peer-switch-{host_cache_mib}.log") as other:
-            peers.append((settings, asyncio.run(of_peer(conversations, other, f"peer, {host_cache_mib} MiB"))))
+            peers.append((settings, asyncio.run(of_peer(conversations, other, f"peer, {host_cache_mib} MiB", rounds))))
     best, theirs = min(peers, key=lambda pair: statistics.median(pair[1]["same"].ms))
     return {
         **origin,
@@ -149,7 +149,7 @@ def _told(prefix: str, figures: Figures) -> Result:
 
 def main() -> int:
     made = parser("bench.switch", __doc__, "--rounds 3 --tokens 500")
-    made.add_argument("--rounds", type=int, default=4, help="each client asks twice in a round")
+    made.add_argument("--rounds", type=int, default=10, help="each client asks twice in a round")
     made.add_argument("--tokens", type=int, default=2000, help="of each client's context")
     add_model(made)
     options = made.parse_args()
