@@ -26,8 +26,7 @@ class Spot:
     @classmethod
     def of(cls, document: Document, line: int, character: int) -> "Spot":
         text = document.line(line)
-        following = document.lines(line + 1, line + 1 + FOLLOWING)
-        return cls(line, text[:character], text[character:], document.count, tuple(following))
+        return cls(line, text[:character], text[character:], document.count, _following(document, line))
 
 
 @define(eq=False)
@@ -53,12 +52,14 @@ class Ahead:
     def follow(self, document: Document, change: Change) -> bool:
         """Whether it holds after the change: only what it says itself was put there, or taken back."""
         spot = self.spot
-        more = document.count - spot.count
-        if change.first < spot.line or more < 0:
+        more, last = document.count - spot.count, spot.line + self.text[: self.taken].count("\n")
+        if not spot.line <= change.first <= max(last, spot.line + more) or more < 0:
             return False
         now = "\n".join(document.lines(spot.line, spot.line + more + 1))
         taken = len(now) - len(spot.before) - len(spot.after)
         if not 0 <= taken <= len(self.text) or now != spot.before + self.text[:taken] + spot.after:
+            return False
+        if _following(document, spot.line + more) != spot.following:
             return False
         self._count(taken)
         return True
@@ -80,6 +81,10 @@ class Ahead:
     def rejected(self) -> bool:
         """Whether it was shown and nothing of it was taken."""
         return self.shown is not None and not self.accepted
+
+
+def _following(document: Document, line: int) -> tuple[str, ...]:
+    return tuple(document.lines(line + 1, line + 1 + FOLLOWING))
 
 
 def fitting(text: str, spot: Spot) -> str:
