@@ -99,6 +99,10 @@ def test_until_it_is_complete_only_whole_lines_are_shown() -> None:
     assert ahead.text == "one\ntwo"
 
 
+def test_lines_that_a_model_ends_otherwise_are_lines() -> None:
+    assert made(Document.of("x = \r\n"), 0, 4, "one\r\ntwo\r").text == "one\ntwo"
+
+
 @pytest.mark.parametrize(
     ("text", "before", "after", "following", "fits"),
     [

@@ -43,7 +43,7 @@ class Ahead:
 
     def add(self, text: str) -> None:
         """More was generated. What can be shown are whole lines, until it is complete."""
-        self._raw += text
+        self._raw += text.replace("\r", "")  # lines end as those of the document, once it is shown
         self.text = fitting(self._raw.rpartition("\n")[0], self.spot)
 
     def finish(self) -> None:

@@ -9,6 +9,7 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from intentd.plan.document import Change, Document, Encoding, Place
+from intentd.plan.plain import shortened
 from intentd.plan.windows import view_of
 from intentd.shown import Diagnostic, View
 from intentd.workspace import marked_root
@@ -152,7 +153,7 @@ def diagnostics_of(said: Iterable[types.Diagnostic]) -> tuple[Diagnostic, ...]:
         Diagnostic(
             line=one.range.start.line,
             last=max(one.range.end.line - (one.range.end.character == 0), one.range.start.line),
-            message=str(one.message)[:MAX_MESSAGE],
+            message=shortened(str(one.message), MAX_MESSAGE),
             severity=int(one.severity or types.DiagnosticSeverity.Error),
             source=(one.source or "")[:100],
             code=str(one.code if one.code is not None else "")[:100],
