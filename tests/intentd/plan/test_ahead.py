@@ -111,6 +111,8 @@ def test_lines_that_a_model_ends_otherwise_are_lines() -> None:
         ("a = 1\n    return a\n", "    ", "", ("    return a",), "a = 1"),
         ("a\n\n", "", "", (), "a"),
         ("a\nb", "", "", ("", "b"), "a"),
+        ("a\nkey = [redacted]\nb", "", "", (), "a"),
+        ("[redacted]", "key = ", "", (), ""),
     ],
 )
 def test_what_stands_there_already_is_not_said_again(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from attrs import define, field, frozen
 
 from intentd.plan.document import Change, Document
+from intentd.plan.privacy import REDACTED
 
 FOLLOWING = 3
 """So many of the next lines are looked at: what stands there already is no completion."""
@@ -88,12 +89,16 @@ def _following(document: Document, line: int) -> tuple[str, ...]:
 
 
 def fitting(text: str, spot: Spot) -> str:
-    """What of a generated text can stand at the place: nothing that is there already, one line inside of a line."""
+    """What of a generated text can stand at the place: nothing that is there already, one line inside of a line.
+
+    No line of it says what a prompt says instead of a secret.
+    """
     if spot.after.strip():
         text = text.partition("\n")[0]
         text = text.removesuffix(spot.after.strip())
     lines = text.split("\n")
-    return "\n".join(lines[: _repeats(lines, spot.following)]).rstrip()
+    fits = next((at for at, line in enumerate(lines) if REDACTED in line), len(lines))
+    return "\n".join(lines[: min(fits, _repeats(lines, spot.following))]).rstrip()
 
 
 def _repeats(lines: Sequence[str], following: Sequence[str]) -> int:
