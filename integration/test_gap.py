@@ -1,11 +1,15 @@
-"""A completion's prompt on a real vocabulary with tokens around a gap: the packaged model's, three of them renamed."""
+"""A completion's prompt as ids: on a made vocabulary of each family with tokens around a gap, in its order, and on a
+real one, the packaged model's, with three tokens renamed.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from intentd.plan.inline import prompt_of
+from modeld.backends.fake_vocabulary import END_OF_TEXT, SIZE, FakeVocabulary
+from modeld.backends.gap import CODESTRAL, FAMILIES, gap_tokens
 from modeld.backends.llamacpp.file_text import FileText
 from modeld.models.packaged import packaged
 from modeld.slot.prompt import Encoder
@@ -14,6 +18,30 @@ from modeld.slot.settings import SlotSettings
 GAP = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
 RENAMED = ("<file_sep>", "<repo_name>", "<issue_comment>")
 """Together as long as those: the rest of the file stays where it is."""
+
+
+class Made(FakeVocabulary):
+    """Bytes, and a family's tokens from SIZE on."""
+
+    def __init__(self, family: tuple[str, ...]) -> None:
+        super().__init__(None, bos=True)
+        self._own = {text: SIZE + at for at, text in enumerate(filter(None, family))}
+
+    @property
+    def special(self) -> Mapping[str, int]:
+        return {**super().special, **self._own}
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, CODESTRAL], ids=lambda family: family[0])
+def test_each_familys_tokens_stand_in_its_order(family: tuple[str, str, str]) -> None:
+    vocabulary = Made(family)
+    gap = gap_tokens(vocabulary.special, "codestral" if family is CODESTRAL else "a model")
+    ids = Encoder(vocabulary, SlotSettings()).encode(prompt_of("x = ", "\ny", gap), complete=True).tolist()
+    before, behind, middle = SIZE, SIZE + 1, SIZE + 2
+    if family is CODESTRAL:
+        assert ids == [END_OF_TEXT, behind, *b"\ny", before, *b"x = "]
+    else:
+        assert ids == [END_OF_TEXT, before, *b"x = ", behind, *b"\ny", middle]
 
 
 def spelled(text: str) -> bytes:

@@ -1,5 +1,6 @@
 """Completions as the daemon makes them: ahead only where it may guess, each document alone, disturbed by no guess."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from intentd.messages import Complete, CompletionUsed, Pause
 from intentd.plan.ledger import WINDOW
 from intentd.shown import View
 from modelwire.errors import ErrorCode, WireError
-from modelwire.messages import Describe, Done, Reason, Text, Turn
+from modelwire.messages import Accepted, Cancel, Describe, Done, Progress, Reason, Text, Tokens, Turn
+from modelwire.testing import PATIENCE_S
 
 CODE = "def area(width, height):\n    return \n\nprint(area(2, 3))\n"
 GAP = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>")
@@ -46,6 +48,46 @@ async def test_each_document_has_its_own_session_and_lane(house: House) -> None:
     assert first.lane != other.lane
     assert None not in (first.lane, other.lane)
     assert "area" not in first.lane + first.session  # a name of a file is the person's own
+
+
+async def test_two_editors_of_one_document_do_not_end_each_others(house: House) -> None:
+    async with house.connect() as door, house.connect() as other:
+        for editor in (door, other):
+            await editor.start(complete(house)).done()
+    one, another = house.modeld.received(Turn)
+    assert one.prefix == another.prefix
+    assert one.lane != another.lane
+    assert one.session != another.session
+
+
+async def test_an_answer_that_begins_otherwise_than_the_line_is_made_no_further(house: House) -> None:
+    """Its indentation stands there; what does not begin with it cannot follow, and costs no more of the slot."""
+    begun = [Accepted(), Progress(reused=2, done=9, total=9), Tokens(text="x"), Tokens(text="    y")]
+    house.modeld.script.answers[Turn] = lambda _: begun
+    asked = evolve(complete(house, ahead=True), character=4)
+    asked = evolve(asked, view=evolve(asked.view, text="def f():\n    \n"))
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.until(door, lambda status: status.modeld_reachable)
+        stream = door.start(asked)
+        assert await stream.text() == ""
+        assert (await stream.done()).reason == Reason.END
+        await house.modeld.wait_for(Cancel)
+        row = (await house.status(door)).triggers[INLINE]
+        assert (row["prefilled"], row["wasted"]) == (7, 7)
+
+
+async def test_what_is_ended_on_the_way_has_cost_what_was_done_by_then(house: House) -> None:
+    begun = [Accepted(), Progress(reused=2, done=9, total=9), Tokens(text="width")]
+    house.modeld.script.answers[Turn] = lambda _: begun
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.until(door, lambda status: status.modeld_reachable)
+        async with door.start(complete(house, ahead=True)) as stream:
+            async for reply in stream:
+                if isinstance(reply, Tokens):
+                    break
+        await house.modeld.wait_for(Cancel)
+        row = (await house.status(door)).triggers[INLINE]
+        assert (row["prefilled"], row["wasted"]) == (7, 7)
 
 
 async def test_no_guess_ends_a_completion_that_is_being_made(house: House) -> None:

@@ -42,7 +42,33 @@ def test_any_other_edit_ends_it(line: int, character: int, typed: str) -> None:
     document = Document.of("first\nx = \n\nlast\n")
     ahead = made(document, 1, 4, "width")
     assert ahead.rest(1, 4) == "width"
-    assert not put(document, line, character, typed, ahead) or typed == "!"
+    assert not put(document, line, character, typed, ahead)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "text", "holds"),
+    [
+        ((1, 0), (2, 0), "x = width\n", True),  # an editor may send the whole line
+        ((2, 0), (2, 0), "    more\n", False),
+        ((1, 4), (3, 0), "width\nother\n", False),  # as many lines as before, and one of them another
+    ],
+)
+def test_what_holds_is_the_text_however_an_editor_tells_of_it(
+    start: tuple[int, int], end: tuple[int, int], text: str, holds: bool
+) -> None:
+    document = Document.of("first\nx = \n\nlast\n")
+    ahead = made(document, 1, 4, "width")
+    assert ahead.follow(document, document.replace(Place(*start), Place(*end), text)) is holds
+
+
+def test_a_line_that_was_taken_can_be_taken_back() -> None:
+    document = Document.of("first\nx = \nlast\n")
+    ahead = made(document, 1, 4, "width\ny = height")
+    assert put(document, 1, 4, "width", ahead)
+    assert ahead.follow(document, document.replace(Place(2, 0), Place(2, 0), "y = height\n"))
+    assert ahead.taken == len(ahead.text)
+    assert ahead.follow(document, document.replace(Place(2, 0), Place(3, 0), ""))
+    assert ahead.rest(1, 9) == "\ny = height"
 
 
 def test_it_holds_at_its_own_place_alone() -> None:
@@ -73,6 +99,10 @@ def test_until_it_is_complete_only_whole_lines_are_shown() -> None:
     assert ahead.text == "one\ntwo"
 
 
+def test_lines_that_a_model_ends_otherwise_are_lines() -> None:
+    assert made(Document.of("x = \r\n"), 0, 4, "one\r\ntwo\r").text == "one\ntwo"
+
+
 @pytest.mark.parametrize(
     ("text", "before", "after", "following", "fits"),
     [
@@ -81,6 +111,8 @@ def test_until_it_is_complete_only_whole_lines_are_shown() -> None:
         ("a = 1\n    return a\n", "    ", "", ("    return a",), "a = 1"),
         ("a\n\n", "", "", (), "a"),
         ("a\nb", "", "", ("", "b"), "a"),
+        ("a\nkey = [redacted]\nb", "", "", (), "a"),
+        ("[redacted]", "key = ", "", (), ""),
     ],
 )
 def test_what_stands_there_already_is_not_said_again(

@@ -59,6 +59,16 @@ def test_a_surrogate_pair_counts_as_its_encoding_says(encoding: Encoding, column
     assert document.ending == "\r\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_column_within_a_character_counts_as_the_one_behind_it(encoding: Encoding) -> None:
+    document = Document.of("é😋!", encoding=encoding)
+    wide = units("é", encoding)
+    assert [document.index(Place(0, wide + one))[1] for one in range(units("😋", encoding) + 1)] == [
+        1,
+        *[2] * units("😋", encoding),
+    ]
+
+
 def test_what_lies_beyond_the_end_counts_as_the_end() -> None:
     document = Document.of("one\ntwo")
     assert document.index(Place(0, 99)) == (0, 3)

@@ -43,11 +43,27 @@ def test_with_tokens_for_a_gap_the_model_sees_both_sides() -> None:
             ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
             "<｜fim▁begin｜>before<｜fim▁hole｜>behind<｜fim▁end｜>",
         ),
+        (("<fim-prefix>", "<fim-suffix>", "<fim-middle>"), "<fim-prefix>before<fim-suffix>behind<fim-middle>"),
         (("▁<PRE>", "▁<SUF>", "▁<MID>"), "▁<PRE>before▁<SUF>behind▁<MID>"),
+        (("<PRE>", "<SUF>", "<MID>"), "<PRE>before<SUF>behind<MID>"),
+        (
+            ("<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"),
+            "<|code_prefix|>before<|code_suffix|>behind<|code_middle|>",
+        ),
         (("[PREFIX]", "[SUFFIX]", ""), "[SUFFIX]behind[PREFIX]before"),
         ((), "before"),
     ],
-    ids=["Qwen", "StarCoder", "DeepSeek", "CodeLlama", "Codestral", "SmolLM2"],
+    ids=[
+        "Qwen",
+        "StarCoder",
+        "DeepSeek",
+        "SantaCoder",
+        "CodeLlama",
+        "<PRE>",
+        "GLM",
+        "Codestral",
+        "SmolLM2",
+    ],
 )
 def test_each_family_gets_its_own_order(gap: tuple[str, ...], said: str) -> None:
     prompt = prompt_of("before", "behind" if gap else "", gap)

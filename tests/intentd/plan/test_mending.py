@@ -12,6 +12,7 @@ NOW = ["    def total(self):", "        amount = 0", "        return amuont", ""
     [
         "Here:\n```python\n    def total(self):\n        amount = 0\n        return amount\n```\nDone.",
         "```\ndef total(self):\n    amount = 0\n    return amount\n```",  # moved to the left edge
+        "```\r\ndef total(self):\r\n    amount = 0\r\n    return amount\r\n```\r\n",
     ],
 )
 def test_only_the_lines_that_differ_change(answer: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intentd.plan.plain import MAX_LINE, plain
+from intentd.plan.plain import MAX_LINE, MAX_WORD, plain, shortened
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,13 @@ def test_lines_are_kept_and_no_escape_is_left(text: str) -> None:
 
 
 def test_a_line_is_bounded() -> None:
-    assert len(plain("x" * 1_000_000)) == MAX_LINE
-    assert len(plain("\x1b[m" + "x" * 1_000_000)) == MAX_LINE
+    assert len(plain("x" * 1_000_000)) == MAX_LINE - MAX_WORD
+    assert len(plain("\x1b[m" + "x" * 1_000_000)) == MAX_LINE - MAX_WORD
+    assert plain("x" * MAX_LINE) == "x" * MAX_LINE
+
+
+def test_what_is_cut_off_takes_its_word_with_it() -> None:
+    """I3: half of a key does not look like one."""
+    for space in " \t\n":
+        assert shortened(f"one{space}secret", 8) == "one"
+    assert plain("x " * (MAX_LINE // 2 - 5) + "y" * 40) == "x " * (MAX_LINE // 2 - 6) + "x"

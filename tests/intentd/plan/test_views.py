@@ -97,6 +97,18 @@ def test_of_a_huge_document_a_bounded_part_leaves_the_editor_with_what_judges_it
     assert made.lead > 0
     long = view_of(Document.of("x" * 5_000_000, 1), workspace="/w", path="/w/a.py", cursor=0)
     assert len(long.text) < 5000
+    wide = Document.of("\n".join("x" * 3000 for _ in range(400)), 1)
+    made = view_of(wide, workspace="/w", path="/w/a.py", cursor=199)
+    assert made.holds(199)
+    assert len("\n".join(made.lines()[: 199 - made.start])) <= AROUND_CHARACTERS
+    assert len("\n".join(made.lines()[199 - made.start :])) <= AROUND_CHARACTERS
+
+
+def test_of_a_path_outside_of_the_workspace_its_name_alone_is_said() -> None:
+    """An editor may know a file by a link; where else on the machine that is, is nobody's business."""
+    assert view(path="/w/deep/a.py").name == "deep/a.py"
+    assert view(path="/links/somewhere/a.py").name == "a.py"
+    assert offering(only(view(path="/links/somewhere/a.py"), DIAGNOSTIC)).failure.name == "a.py: F821"
 
 
 def test_a_desk_holds_the_documents_used_last_and_nothing_of_an_editor_that_has_left() -> None:

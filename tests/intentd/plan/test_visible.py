@@ -30,6 +30,10 @@ def test_code_is_shown_as_it_is(text: str) -> None:
     assert shown(*text) == text
 
 
+def test_special_tokens_are_not_shown_whatever_family_spells_them() -> None:
+    assert shown("a<|fim_pad|>b<|END_OF_TURN_TOKEN|>c<|reserved_special_token_7|>d<｜end▁of▁sentence｜>e") == "abcde"
+
+
 def test_text_without_marks_is_not_held_back() -> None:
     visible = Visible()
     assert visible.feed("Hello") == "Hello"

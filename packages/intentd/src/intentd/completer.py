@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 
-from attrs import define, field
+from attrs import define
 
 from intentd.messages import Complete, CompletionUsed
 from intentd.plan.inline import Completion, Lead
@@ -15,7 +15,7 @@ from intentd.planner import Planner
 from intentd.speculator import Speculator
 from modelwire.client import Client, OperationStream
 from modelwire.errors import ErrorCode, WireError
-from modelwire.messages import Done, Reason, Tokens
+from modelwire.messages import Done, Progress, Reason, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -25,15 +25,14 @@ INLINE = "inline"
 
 @define(eq=False)
 class Completer:
-    """A document has one lane: a newer place ends what was made for the older one."""
+    """A document of an editor has one lane: a newer place ends what was made for the older one."""
 
     speculator: Speculator
     planner: Planner
-    _tokens: dict[str, tuple[int, float]] = field(factory=dict)
     _now: Callable[[], float] = time.monotonic
 
-    async def complete(self, message: Complete) -> AsyncGenerator[object, None]:
-        """The replies; closing the iterator ends it. Raises `WireError`, `DaemonUnreachable`."""
+    async def complete(self, editor: str, message: Complete) -> AsyncGenerator[object, None]:
+        """The replies to `editor`; closing the iterator ends it. Raises `WireError`, `DaemonUnreachable`."""
         if message.ahead and (refusal := self._refusal()):
             raise WireError(ErrorCode.NOT_READY, refusal, retry=True)
         client = await self.speculator.reach()
@@ -42,7 +41,7 @@ class Completer:
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
         with self.speculator.busy():
-            async with self._send(client, message, completion) as stream:
+            async with self._send(client, editor, message, completion) as stream:
                 async for reply in self._read(stream, completion.lead, message):
                     yield reply
 
@@ -62,33 +61,48 @@ class Completer:
         decision = decide(now)
         return decision.reason if isinstance(decision, NoGuess) else None
 
-    def _send(self, client: Client, message: Complete, completion: Completion) -> OperationStream:
-        path = hashlib.sha256(message.view.path.encode(errors="replace")).hexdigest()[:16]
+    def _send(self, client: Client, editor: str, message: Complete, completion: Completion) -> OperationStream:
+        own = hashlib.sha256(f"{editor}\0{message.view.path}".encode(errors="replace")).hexdigest()[:16]
         turn = completion.turn
         return client.turn(
-            session=f"inline-{path}",
+            session=f"inline-{own}",
             prefix=turn.prefix,
             suffix=turn.suffix,
             decode=turn.decode,
             speculative=message.ahead,
             ahead=message.ahead,
-            lane=f"inline-{path}",
+            lane=f"inline-{own}",
             deadline_ms=message.deadline_ms,
         )
 
     async def _read(self, stream: OperationStream, lead: str, message: Complete) -> AsyncGenerator[object, None]:
-        taken = Lead(lead)
-        async for reply in stream:
-            if isinstance(reply, Tokens):
-                text = taken.feed(reply.text)
-                if text:
-                    yield Tokens(text=text)
-                if taken.wrong:
-                    yield Done(reason=Reason.END)
-                    return
-            else:
-                if isinstance(reply, Done) and message.ahead:
-                    self.speculator.ledger.guessed(INLINE, reply.usage.prefilled)
-                    if reply.reason is Reason.PREEMPTED:
-                        self.speculator.ledger.preempted(INLINE)
+        taken, began, tokens, ended = Lead(lead), self._now(), 0, False
+        try:
+            async for reply in stream:
+                if isinstance(reply, Tokens):
+                    if text := taken.feed(reply.text):
+                        yield Tokens(text=text)
+                    if taken.wrong:
+                        yield Done(reason=Reason.END)
+                        return
+                    continue
+                if isinstance(reply, Progress):
+                    tokens = reply.done - reply.reused
+                elif isinstance(reply, Done):
+                    ended = True
+                    self._ended(message, reply)
                 yield reply
+        finally:
+            if message.ahead and not ended:
+                self._cut_short(tokens, self._now() - began)
+
+    def _ended(self, message: Complete, done: Done) -> None:
+        if message.ahead:
+            self.speculator.ledger.guessed(INLINE, done.usage.prefilled)
+            if done.reason is Reason.PREEMPTED:
+                self.speculator.ledger.preempted(INLINE)
+
+    def _cut_short(self, tokens: int, seconds: float) -> None:
+        """The person went another way, or the model did: what had been prefilled by then is lost."""
+        self.speculator.ledger.guessed(INLINE, tokens)
+        self.speculator.ledger.lost(INLINE, tokens, seconds)

@@ -159,7 +159,7 @@ class Door:
             case Ask():
                 self._begin(client, op, self._asked(message))
             case Complete():
-                self._begin(client, op, self._completer.complete(message))
+                self._begin(client, op, self._completer.complete(client, message))
             case CompletionUsed():
                 self._completer.used(message)
                 self._send(client, op, Acknowledged(found=True))

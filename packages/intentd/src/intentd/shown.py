@@ -3,6 +3,8 @@
 Lines are counted from 0, as editors do. The text is a bounded part of the document: a huge file never comes whole.
 """
 
+import posixpath
+
 from attrs import frozen
 
 ERROR = 1
@@ -19,6 +21,10 @@ class Diagnostic:
     severity: int = ERROR
     source: str = ""
     code: str = ""
+
+    def touches(self, first: int, last: int) -> bool:
+        """Whether it says something of the lines from `first` up to `last`."""
+        return self.line < last and first <= self.last
 
 
 @frozen(kw_only=True)
@@ -38,6 +44,12 @@ class View:
     cursor: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
     selection: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The path from the root; of a file that a link leads to, or that lies elsewhere, its last part alone."""
+        inside = posixpath.relpath(self.path, self.workspace)
+        return posixpath.basename(inside) if inside.startswith("../") else inside
 
     @property
     def start(self) -> int:

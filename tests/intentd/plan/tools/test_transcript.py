@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from intentd.plan.plain import MAX_LINE, MAX_WORD
 from intentd.plan.tools import Transcript
 
 
@@ -36,5 +37,5 @@ def test_single_bytes_are_joined_into_pieces() -> None:
     transcript = Transcript(head=0, tail=100_000)
     for _ in range(20_000):
         transcript.feed(b"y")
-    assert list(transcript.lines()) == ["y" * 4000]
+    assert list(transcript.lines()) == ["y" * (MAX_LINE - MAX_WORD)]
     transcript.check()

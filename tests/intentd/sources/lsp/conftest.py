@@ -37,6 +37,7 @@ class Editor:
         self.server: IntentServer | None = None
         self.answers: list[dict[str, Any]] = []
         self.edits: list[types.WorkspaceEdit] = []
+        self.takes_edits = True
         self._changed = asyncio.Event()
         self._texts: dict[str, str] = {}
         self._versions: dict[str, int] = {}
@@ -53,7 +54,7 @@ class Editor:
     def _applied(self, params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
         self.edits.append(params.edit)
         self._changed.set()
-        return types.ApplyWorkspaceEditResult(applied=True)
+        return types.ApplyWorkspaceEditResult(applied=self.takes_edits)
 
     async def start(
         self,

@@ -145,6 +145,19 @@ async def test_what_is_dropped_is_not_made_any_further(daemon: Daemon, buffer: B
     await until(lambda: not daemon.open)
 
 
+async def test_who_types_another_way_ends_what_is_being_made(daemon: Daemon, buffer: Buffer) -> None:
+    made = completions(daemon)
+    made.prepare(buffer, 1, 11)
+    daemon.says(Tokens(text="width\n    * hei"))
+    await until(lambda: made._made[buffer.uri].ahead.text)
+    made.edited(buffer, buffer.document.replace(Place(1, 11), Place(1, 11), "w"))
+    assert daemon.open == 1
+    made.edited(buffer, buffer.document.replace(Place(1, 12), Place(1, 12), "x"))
+    await until(lambda: not daemon.open)
+    assert len(made) == 0
+    assert daemon.told == [CompletionUsed(ahead=True)]
+
+
 async def test_a_person_who_has_moved_on_is_shown_nothing_of_the_place_before(daemon: Daemon, buffer: Buffer) -> None:
     """I2: neither version nor question is a newer one."""
     made = completions(daemon)
@@ -165,7 +178,6 @@ async def test_a_guess_that_failed_is_not_asked_again_for_a_text_that_has_change
     made.prepare(buffer, 1, 11)
     asking = asyncio.create_task(made.ask(buffer, 1, 11))
     await until(lambda: daemon.open)
-    made.edited(buffer, buffer.document.replace(Place(3, 0), Place(3, 0), "y"))
     buffer.document.version += 1
     daemon.says(Done(reason=Reason.PREEMPTED))
     assert await answer(asking) is None

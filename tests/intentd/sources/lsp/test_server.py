@@ -187,6 +187,18 @@ async def test_a_fix_for_a_text_that_has_changed_is_no_edit(house: House, editor
         assert "has changed" in editor.client.messages[0].message
 
 
+async def test_a_fix_that_the_editor_does_not_take_is_said(house: House, editors: Editors) -> None:
+    """It may have been typed in meanwhile."""
+    house.modeld.script.tokens = (FIXED,)
+    async with editors() as editor:
+        editor.takes_edits = False
+        uri = editor.open("stock.py", CODE)
+        await editor.command("intent.fix", uri=uri, diagnostic=diagnostic(6))
+        await editor.until(lambda: editor.edits, "the edit")
+        await editor.actions(uri, (0, 0), (0, 0))  # by now the server has heard of it
+        assert [one.message for one in editor.client.messages] == ["the editor did not take the fix: ask again"]
+
+
 async def test_without_code_in_the_answer_or_with_a_secret_in_the_text_there_is_no_edit(
     house: House, editors: Editors
 ) -> None:

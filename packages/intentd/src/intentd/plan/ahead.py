@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from attrs import define, field, frozen
 
 from intentd.plan.document import Change, Document
+from intentd.plan.privacy import REDACTED
 
 FOLLOWING = 3
 """So many of the next lines are looked at: what stands there already is no completion."""
@@ -26,8 +27,7 @@ class Spot:
     @classmethod
     def of(cls, document: Document, line: int, character: int) -> "Spot":
         text = document.line(line)
-        following = document.lines(line + 1, line + 1 + FOLLOWING)
-        return cls(line, text[:character], text[character:], document.count, tuple(following))
+        return cls(line, text[:character], text[character:], document.count, _following(document, line))
 
 
 @define(eq=False)
@@ -44,7 +44,7 @@ class Ahead:
 
     def add(self, text: str) -> None:
         """More was generated. What can be shown are whole lines, until it is complete."""
-        self._raw += text
+        self._raw += text.replace("\r", "")  # lines end as those of the document, once it is shown
         self.text = fitting(self._raw.rpartition("\n")[0], self.spot)
 
     def finish(self) -> None:
@@ -53,12 +53,14 @@ class Ahead:
     def follow(self, document: Document, change: Change) -> bool:
         """Whether it holds after the change: only what it says itself was put there, or taken back."""
         spot = self.spot
-        more = document.count - spot.count
-        if change.first < spot.line or more < 0:
+        more, last = document.count - spot.count, spot.line + self.text[: self.taken].count("\n")
+        if not spot.line <= change.first <= max(last, spot.line + more) or more < 0:
             return False
         now = "\n".join(document.lines(spot.line, spot.line + more + 1))
         taken = len(now) - len(spot.before) - len(spot.after)
         if not 0 <= taken <= len(self.text) or now != spot.before + self.text[:taken] + spot.after:
+            return False
+        if _following(document, spot.line + more) != spot.following:
             return False
         self._count(taken)
         return True
@@ -82,13 +84,21 @@ class Ahead:
         return self.shown is not None and not self.accepted
 
 
+def _following(document: Document, line: int) -> tuple[str, ...]:
+    return tuple(document.lines(line + 1, line + 1 + FOLLOWING))
+
+
 def fitting(text: str, spot: Spot) -> str:
-    """What of a generated text can stand at the place: nothing that is there already, one line inside of a line."""
+    """What of a generated text can stand at the place: nothing that is there already, one line inside of a line.
+
+    No line of it says what a prompt says instead of a secret.
+    """
     if spot.after.strip():
         text = text.partition("\n")[0]
         text = text.removesuffix(spot.after.strip())
     lines = text.split("\n")
-    return "\n".join(lines[: _repeats(lines, spot.following)]).rstrip()
+    fits = next((at for at, line in enumerate(lines) if REDACTED in line), len(lines))
+    return "\n".join(lines[: min(fits, _repeats(lines, spot.following))]).rstrip()
 
 
 def _repeats(lines: Sequence[str], following: Sequence[str]) -> int:

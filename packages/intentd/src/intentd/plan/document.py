@@ -4,14 +4,14 @@ Lines end as editors end them: with CR LF, LF or CR, and nothing else. The last 
 """
 
 import re
-from collections.abc import Iterable
 from typing import Literal
 
 from attrs import define, field, frozen
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
-_ENDING = re.compile(r"\r\n|\n|\r")
+_CONTINUING = bytes(range(0x80, 0xC0))
+"""What a character's bytes hold but for the first, in UTF-8."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 
 
@@ -63,17 +63,16 @@ class Document:
 
     def line(self, number: int) -> str:
         """A line without its ending; empty beyond the end."""
-        return _ENDING.sub("", self._lines[number]) if 0 <= number < len(self._lines) else ""
+        return _bare(self._lines[number]) if 0 <= number < len(self._lines) else ""
 
     def lines(self, first: int, last: int) -> list[str]:
         """The lines from `first` up to `last`, without their endings."""
-        return [_ENDING.sub("", line) for line in self._lines[max(first, 0) : max(last, 0)]]
+        return [_bare(line) for line in self._lines[max(first, 0) : max(last, 0)]]
 
     @property
     def ending(self) -> str:
         """How its lines end: as the first one does."""
-        found = _ENDING.search(self._lines[0])
-        return found[0] if found else "\n"
+        return self._lines[0][len(self.line(0)) :] or "\n"
 
     # --- positions --------------------------------------------------------------------------------------------
 
@@ -113,26 +112,28 @@ class Document:
         return Change(0, before, len(self._lines) - before)
 
 
+def _bare(line: str) -> str:
+    """Without its ending, at the cost of a copy however long it is."""
+    return line.rstrip("\r\n")
+
+
 def _split(text: str) -> list[str]:
     lines = _LINE.findall(text)
     return [*lines, ""] if not lines or lines[-1][-1] in "\r\n" else lines
 
 
 def _character(line: str, units: int, encoding: Encoding) -> int:
+    """The character that begins at or behind so many units. No step of Python for each one: a file can be one line."""
     if encoding == "utf-32" or line.isascii():
         return min(units, len(line))
-    for index, width in enumerate(_widths(line, encoding)):
-        if units <= 0:
-            return index
-        units -= width
-    return len(line)
+    if encoding == "utf-8":
+        return len(line.encode(errors="surrogatepass")[:units].translate(None, _CONTINUING))
+    return len(line.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "surrogatepass"))
 
 
 def _units(text: str, encoding: Encoding) -> int:
-    return len(text) if encoding == "utf-32" or text.isascii() else sum(_widths(text, encoding))
-
-
-def _widths(text: str, encoding: Encoding) -> Iterable[int]:
-    if encoding == "utf-16":
-        return (2 if ord(char) > 0xFFFF else 1 for char in text)
-    return (len(char.encode(errors="surrogatepass")) for char in text)
+    if encoding == "utf-32" or text.isascii():
+        return len(text)
+    if encoding == "utf-8":
+        return len(text.encode(errors="surrogatepass"))
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

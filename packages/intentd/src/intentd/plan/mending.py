@@ -21,7 +21,7 @@ class Mending:
 
 def code_of(answer: str) -> str | None:
     """The first code block of an answer that is closed."""
-    found = _FENCE.search(answer)
+    found = _FENCE.search(answer.replace("\r\n", "\n"))
     return found["code"].rstrip("\n") if found else None
 
 

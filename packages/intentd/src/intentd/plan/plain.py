@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 MAX_LINE = 4_000
 """Characters of a line that are kept; what follows is dropped. It bounds every pattern that looks at one."""
+MAX_WORD = 1_000
+"""The most that is dropped before that, with the word that is cut."""
 
 # Every alternative begins with ESC or its 8-bit form and runs over one class of characters at a time: linear.
 _CONTROL = re.compile(
@@ -35,12 +37,20 @@ def plain_lines(text: str) -> Iterator[str]:
 def plain_line(line: str) -> str:
     """One line without its ending: what is left on the row when everything on it was drawn."""
     if line.isprintable():  # Nearly every line; invisible characters are not printable either.
-        return line[:MAX_LINE]
+        return shortened(line, MAX_LINE)
     seen = ""
     for drawn in line.rstrip("\r").split("\r"):
         text = _text(drawn)
         seen = text if _ERASE.search(drawn) else text + seen[len(text) :]
-    return seen[:MAX_LINE]
+    return shortened(seen, MAX_LINE)
+
+
+def shortened(text: str, most: int) -> str:
+    """The first words that fit: half of a key does not look like one, and would be taken for text."""
+    if len(text) <= most:
+        return text
+    kept = text[:most]
+    return kept[: max(kept.rfind(" "), kept.rfind("\t"), kept.rfind("\n"), most - MAX_WORD, 0)]
 
 
 def _text(drawn: str) -> str:

@@ -28,18 +28,17 @@ WORDS, LEAST = 1200, 800
 
 def failure_of(view: View) -> Failure:
     """What can be asked of the view, for people and for the ledger: its first diagnostic, else its selection."""
-    name = posixpath.relpath(view.path, view.workspace)
     if view.diagnostics:
         one = view.diagnostics[0]
         return Failure(
             trigger="diagnostic",
             tool=one.source or "the editor",
-            name=f"{name}: {one.code or one.message[:80]}",
+            name=f"{view.name}: {one.code or one.message[:80]}",
             path=view.path,
             message=one.message,
             frames=(Location(view.path, one.line + 1),),
         )
-    return Failure(trigger="selection", tool="the editor", name=name, path=view.path, message="")
+    return Failure(trigger="selection", tool="the editor", name=view.name, path=view.path, message="")
 
 
 def focus_of(view: View, template: Template, context: int) -> tuple[int, int]:
@@ -89,7 +88,7 @@ def _room(template: Template, context: int) -> int:
 
 
 def _shown(view: View, part: str) -> str:
-    return f"{posixpath.relpath(view.path, view.workspace)}:\n```\n{part}\n```" if part else NOTHING
+    return f"{view.name}:\n```\n{part}\n```" if part else NOTHING
 
 
 def _head(view: View, before: int, limit: int) -> str:

@@ -3,7 +3,7 @@
 import re
 
 _OPEN, _CLOSE = "<think>", "</think>"
-_SPECIAL = re.compile(r"<\|[a-z_]{2,40}\|>|<｜[^｜<>]{2,40}｜>")
+_SPECIAL = re.compile(r"<\|[A-Za-z0-9_]{2,40}\|>|<｜[^｜<>]{2,40}｜>")
 _LONGEST = 48
 
 

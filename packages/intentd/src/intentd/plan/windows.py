@@ -13,7 +13,7 @@ from intentd.shown import Diagnostic, View
 STEP = 32
 AROUND_LINES = 6 * STEP
 AROUND_CHARACTERS = 12 * 1024
-"""Before and behind the line that it is about, each."""
+"""Before the line that it is about, and from it on; where lines are long, it begins and ends at any of them."""
 
 
 def view_of(
@@ -57,6 +57,8 @@ def _start(document: Document, line: int) -> int:
     start = max(step - AROUND_LINES, 0)
     while start < step and _size(document.lines(start, line)) > AROUND_CHARACTERS:
         start += STEP
+    while start < line and _size(document.lines(start, line)) > AROUND_CHARACTERS:
+        start += 1
     return start
 
 
@@ -65,6 +67,8 @@ def _end(document: Document, line: int) -> int:
     end = step + AROUND_LINES
     while end > step and _size(document.lines(line, end)) > AROUND_CHARACTERS:
         end -= STEP
+    while end > line + 1 and _size(document.lines(line, end)) > AROUND_CHARACTERS:
+        end -= 1
     return min(end, document.count)
 
 

@@ -8,6 +8,7 @@ FAMILIES = (
     ("<fim-prefix>", "<fim-suffix>", "<fim-middle>"),  # SantaCoder
     ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),  # DeepSeek-Coder
     ("▁<PRE>", "▁<SUF>", "▁<MID>"),  # CodeLlama
+    ("<PRE>", "<SUF>", "<MID>"),  # CodeLlama, as some files spell it
     ("<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"),  # GLM
 )
 """Texts of the tokens that stand before a prefix, before a suffix and before what goes between."""

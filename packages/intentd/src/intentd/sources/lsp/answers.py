@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -13,6 +14,9 @@ from intentd.shown import Focus
 from intentd.sources.lsp.link import FAULTS, Link
 from modelwire.client import OperationStream
 from modelwire.messages import Done, Outcome, Reason, Tokens
+
+FAILED = "failed"
+"""The reason of an answer that could not be given, or not to its end."""
 
 
 class Listener(Protocol):
@@ -48,11 +52,11 @@ class Answer:
 
 @define(eq=False)
 class Answers:
-    """A question stops the answer before it: nobody reads two at once."""
+    """A question stops the answer before it: nobody reads two at once. It is open while it waits for a daemon, too."""
 
     link: Link
     _numbers: "itertools.count[int]" = field(factory=lambda: itertools.count(1))
-    _open: dict[str, OperationStream] = field(factory=dict)
+    _open: "dict[str, asyncio.Task[OperationStream]]" = field(factory=dict)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -61,16 +65,26 @@ class Answers:
         """Until it has ended, in whatever way. Raises `WireError`, `DaemonUnreachable`."""
         began = time.perf_counter()
         answer = Answer(f"answer-{next(self._numbers)}")
-        await self.stop()
+        opening = asyncio.get_running_loop().create_task(self._begin(question, list(self._open.values())))
+        self._open[answer.id] = opening
         listener.begin(answer.id, title)
         try:
-            async with await self.link.start(question) as stream:
-                self._open[answer.id] = stream
-                await self._read(stream, answer, began, listener)
+            await asyncio.wait([opening])
+            if not opening.cancelled():
+                async with opening.result() as stream:
+                    await self._read(stream, answer, began, listener)
+        except FAULTS:
+            answer.reason = FAILED
+            raise
         finally:
+            opening.cancel()
             self._open.pop(answer.id, None)
             listener.end(answer.id, str(answer.reason))
         return answer
+
+    async def _begin(self, question: Ask, before: "Sequence[asyncio.Task[OperationStream]]") -> OperationStream:
+        await asyncio.gather(*map(_end, before))
+        return await self.link.start(question)
 
     async def _read(self, stream: OperationStream, answer: Answer, began: float, listener: Listener) -> None:
         visible = Visible()
@@ -93,13 +107,15 @@ class Answers:
 
     async def stop(self, answer: str | None = None) -> bool:
         """Ends an answer, or all of them; they keep what they have said. Whether there was one."""
-        wanted = [stream for id, stream in self._open.items() if answer in (None, id)]
-        found = await asyncio.gather(*(_cancel(stream) for stream in wanted))
-        return any(found)
+        wanted = [opening for id, opening in self._open.items() if answer in (None, id)]
+        return any(await asyncio.gather(*map(_end, wanted)))
 
 
-async def _cancel(stream: OperationStream) -> bool:
+async def _end(opening: "asyncio.Task[OperationStream]") -> bool:
+    """Whether it had not ended before."""
+    if opening.cancel():
+        return True
     try:
-        return await stream.cancel()
+        return not opening.cancelled() and await opening.result().cancel()
     except FAULTS:
         return False

@@ -9,6 +9,7 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 
 from intentd.plan.document import Change, Document, Encoding, Place
+from intentd.plan.plain import shortened
 from intentd.plan.windows import view_of
 from intentd.shown import Diagnostic, View
 from intentd.workspace import marked_root
@@ -19,14 +20,15 @@ MAX_MESSAGE = 2000
 
 @define(eq=False)
 class Buffer:
-    """`selection` is the first line and the one behind the last; `inserting`: the person types; `told`: the daemon
-    knows of something to ask about here."""
+    """`forwarded`: somebody tells of its diagnostics. `selection` is the first line and the one behind the last;
+    `inserting`: the person types; `told`: the daemon knows of something to ask about here."""
 
     uri: str
     path: str
     workspace: str
     document: Document
     diagnostics: tuple[Diagnostic, ...] = ()
+    forwarded: bool = False
     cursor: int = 0
     character: int = 0
     inserting: bool = False
@@ -71,11 +73,21 @@ class Buffer:
         first, last = self.document.index(self.place(span.start)), self.document.index(self.place(span.end))
         return first[0], max(last[0] + (last[1] > 0), first[0] + 1)
 
+    def handed(self, span: types.Range, said: tuple[Diagnostic, ...]) -> bool:
+        """An editor that forwards none says which diagnostics there are at a place, or that there are none at this
+        very character. Whether that is news."""
+        first, last = self.lines_of(span)
+        known = {one for one in self.diagnostics if one.touches(first, last)}
+        if self.forwarded or not said or known == set(said):
+            return False
+        others = [one for one in self.diagnostics if one not in known]
+        self.diagnostics, self.cursor = (*said, *others)[:MAX_DIAGNOSTICS], first
+        return True
+
     def moved(self, change: Change) -> None:
-        """What is said of lines stays with them until it is said anew."""
-        self.diagnostics = tuple(
-            evolve(one, line=change.moved(one.line), last=change.moved(one.last)) for one in self.diagnostics
-        )
+        """What is said of lines stays with them until it is said anew, or until they change where nobody would."""
+        kept = (one for one in self.diagnostics if self.forwarded or not one.touches(change.first, change.last + 1))
+        self.diagnostics = tuple(evolve(one, line=change.moved(one.line), last=change.moved(one.last)) for one in kept)
         self.selection = ()
 
 
@@ -122,6 +134,12 @@ class Buffers:
             moved(buffer, done)
         buffer.document.version = version
 
+    def rehome(self, folders: tuple[str, ...]) -> None:
+        """The editor has other folders now."""
+        self.folders = folders
+        for buffer in self:
+            buffer.workspace = self._workspace(buffer.path)
+
     def _workspace(self, path: str) -> str:
         """As the terminal sees it; where nothing marks a root, the editor's folder around the file."""
         folder = str(Path(path).parent)
@@ -135,7 +153,7 @@ def diagnostics_of(said: Iterable[types.Diagnostic]) -> tuple[Diagnostic, ...]:
         Diagnostic(
             line=one.range.start.line,
             last=max(one.range.end.line - (one.range.end.character == 0), one.range.start.line),
-            message=str(one.message)[:MAX_MESSAGE],
+            message=shortened(str(one.message), MAX_MESSAGE),
             severity=int(one.severity or types.DiagnosticSeverity.Error),
             source=(one.source or "")[:100],
             code=str(one.code if one.code is not None else "")[:100],

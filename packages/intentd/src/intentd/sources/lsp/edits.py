@@ -1,5 +1,7 @@
 """Owns the edit of a fix: only for the text that was asked about, only as long as it is that text. It asks nobody."""
 
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 MOVED_ON = "the file has changed since the fix was asked for: ask again"
 NO_CODE = "the answer holds no code that could replace what was asked about"
+NOT_TAKEN = "the editor did not take the fix: ask again"
 NOT_WHOLE = "the model does not see this part as it is, so nothing is changed"
 
 
@@ -50,7 +53,13 @@ class Fix:
 
 
 def apply(server: "IntentServer", edit: types.WorkspaceEdit) -> None:
-    """Brings it to an editor that takes edits."""
+    """Brings it to an editor that takes edits. What is typed meanwhile makes it refuse, and some say nothing then."""
     workspace = server.client_capabilities.workspace
     if workspace is not None and workspace.apply_edit:
-        server.workspace_apply_edit(types.ApplyWorkspaceEditParams(edit=edit, label="intentd: fix"))
+        sent = server.workspace_apply_edit(types.ApplyWorkspaceEditParams(edit=edit, label="intentd: fix"))
+        sent.add_done_callback(partial(_answered, server))
+
+
+def _answered(server: "IntentServer", sent: "Future[types.ApplyWorkspaceEditResult]") -> None:
+    if not sent.cancelled() and (sent.exception() or not sent.result().applied):
+        server.window_show_message(types.ShowMessageParams(type=types.MessageType.Warning, message=NOT_TAKEN))

@@ -131,10 +131,6 @@ class Link:
         """Raises `WireError`, `DaemonUnreachable`."""
         return await (await self._reach()).ask(message)
 
-    def start_now(self, message: object) -> OperationStream | None:
-        """None where no daemon is known of."""
-        return self._door.start(message) if self._door is not None else None
-
     async def _reach(self) -> Connection:
         if self._door is None and self._start:
             with contextlib.suppress(TimeoutError):

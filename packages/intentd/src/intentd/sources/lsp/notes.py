@@ -43,7 +43,7 @@ def read(params: Any) -> Reading | None:
         document = params["textDocument"]
         return Reading(
             uri=str(document["uri"]),
-            diagnostics=tuple(CONVERTER.structure(one, types.Diagnostic) for one in params.get("diagnostics") or ()),
+            diagnostics=tuple(filter(None, map(diagnostic, params.get("diagnostics") or ()))),
             position=_one(params.get("position"), types.Position),
             range=_one(params.get("range"), types.Range),
             insert=bool(params.get("insert")),

@@ -76,6 +76,8 @@ class IntentServer(LanguageServer):
         self._folders(added=roots, removed=())
 
     def initialized(self) -> None:
+        if self._tasks:
+            return
         self._tasks.append(asyncio.get_running_loop().create_task(self.link.run()))
 
     async def talk(self, reader: "AsyncReader") -> None:
@@ -98,18 +100,21 @@ class IntentServer(LanguageServer):
     def _folders(self, *, added: Sequence[str], removed: Sequence[str]) -> None:
         paths = [path for uri in added if uri.startswith("file:") and (path := to_fs_path(uri))]
         gone = {to_fs_path(uri) for uri in removed}
-        self.buffers.folders = tuple(one for one in (*self.buffers.folders, *paths) if one not in gone)
+        self.buffers.rehome(tuple(one for one in (*self.buffers.folders, *paths) if one not in gone))
 
     # --- documents --------------------------------------------------------------------------------------------
 
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         item = params.text_document
+        if self.buffers.get(item.uri) is not None:  # nothing that was made for another text may be shown in this one
+            self.closed(item.uri)
         self.buffers.open(item.uri, item.text, item.version)
 
     def edited(self, params: types.DidChangeTextDocumentParams) -> None:
         uri = params.text_document.uri
         self.rhythm.press(time.monotonic())
         self.buffers.edit(uri, params.text_document.version, params.content_changes, self._moved)
+        self._used(uri)
         self._news(uri)
 
     def closed(self, uri: str) -> None:
@@ -125,6 +130,10 @@ class IntentServer(LanguageServer):
         buffer.inserting = True
         self.completions.edited(buffer, change)
 
+    def _used(self, uri: str) -> None:
+        if self.buffers.get(uri) is not None:
+            self._here = uri
+
     # --- what lies before the person --------------------------------------------------------------------------
 
     def noted(self, note: Any, kind: str) -> None:
@@ -135,7 +144,7 @@ class IntentServer(LanguageServer):
             return
         self._here = said.uri
         if kind == notes.DIAGNOSTICS:
-            buffer.diagnostics = diagnostics_of(said.diagnostics)
+            buffer.diagnostics, buffer.forwarded = diagnostics_of(said.diagnostics), True
         elif kind == notes.CURSOR and said.position is not None:
             buffer.cursor, buffer.character = buffer.document.index(buffer.place(said.position))
             buffer.inserting, buffer.selection = said.insert, ()
@@ -173,24 +182,24 @@ class IntentServer(LanguageServer):
     # --- what is asked ----------------------------------------------------------------------------------------
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """The editor may know diagnostics that nobody has forwarded: those count as forwarded from here on."""
+        """The editor may know diagnostics that nobody forwards: it says which there are at the place."""
         buffer = self.buffers.get(params.text_document.uri)
         if buffer is None:
             return []
+        self._used(buffer.uri)
         said = list(params.context.diagnostics)
-        if said and not buffer.diagnostics:
-            buffer.diagnostics, buffer.cursor = diagnostics_of(said), params.range.start.line
+        if buffer.handed(params.range, diagnostics_of(said)):
             self._news(buffer.uri)
         first, last = buffer.lines_of(params.range)
-        known = [one for one in buffer.diagnostics if one.line < last and first <= one.last]
-        return code_actions(params, said or [buffer.as_lsp(one) for one in known], self.shelf)
+        known = [buffer.as_lsp(one) for one in buffer.diagnostics if one.touches(first, last)]
+        return code_actions(params, said or known, self.shelf)
 
     async def complete(self, params: types.InlineCompletionParams) -> types.InlineCompletionList | None:
         """The range is always told: editors differ in what they take for it."""
         buffer = self.buffers.get(params.text_document.uri)
         if buffer is None:
             return None
-        self._here = buffer.uri
+        self._used(buffer.uri)
         line, character = buffer.document.index(buffer.place(params.position))
         buffer.cursor, buffer.character, buffer.inserting = line, character, True
         text = await self.completions.ask(buffer, line, character)
