@@ -49,7 +49,7 @@ async def test_the_memory_plan_counts_the_packaged_models_own_positions() -> Non
 async def test_the_packaged_model_is_named_as_the_file_that_is_loaded(machine: Path) -> None:
     name, _, made_of = (await finding("model")).says.partition(", ")
     assert name.endswith("-Q4_0.gguf")
-    assert made_of.startswith("which the first start makes of SmolLM2-135M-Instruct.Q4_1.gguf")
+    assert made_of.startswith("made at the first start of SmolLM2-135M-Instruct.Q4_1.gguf")
     made = machine / "cache" / "models" / name
     made.write_bytes(packaged().read_bytes())  # the doctor looks at its size and its shape
     assert (await finding("model")).says == f"{name}, {made.stat().st_size / GIB:.2f} GiB"

@@ -74,7 +74,7 @@ def _served(settings: Settings) -> tuple[Path, str]:
         return Path(given), Path(given).name
     source = packaged()
     made = requantised.place(source)
-    return (made, made.name) if made.exists() else (source, f"{made.name}, which the first start makes of {source.name}")
+    return (made, made.name) if made.exists() else (source, f"{made.name}, made at the first start of {source.name}")
 
 
 def _in_32_bits(settings: Settings) -> bool:
