@@ -109,6 +109,7 @@ def test_what_comes_through_a_pipe_is_offered_and_a_pause_is_kept(user: User) ->
     assert piped.stdout == failing.stdout
     status = user.until(lambda status: bool(status["offers"]))
     assert (status["state"], status["reason"], status["offers"][0]["warm"]) == ("paused", "paused", False)
+    assert user.do("status", check=True).stdout.splitlines()[0].split() == ["state", "paused"]
     assert user.do("resume", check=True).stdout == "intentd is guessing\n"
     user.until(warm)
 

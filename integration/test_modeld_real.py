@@ -260,7 +260,7 @@ async def test_s8_s13_what_runs_in_an_engine_that_is_killed_ends_once_or_is_run_
     answer = client.turn(session="t", prefix=SHORT, decode=DecodeConfig(max_tokens=1000))
     await until_one(answer, Tokens)
     await kill_engine(client)
-    with pytest.raises(WireError, match="send it again"):
+    with pytest.raises(WireError, match="ask again"):
         await answer.done()
     replies = [said_of(heard, client, stream) for stream in (guess, turn, answer)][-1]
     said = "".join(reply.text for reply in replies if isinstance(reply, Tokens))

@@ -48,6 +48,14 @@ def test_a_wrapped_command_waits_for_nothing_that_the_daemon_alone_uses() -> Non
     assert ran.stdout == "[]\n"
 
 
+def test_a_wrapped_command_starts_without_waiting_for_large_modules() -> None:
+    """I1"""
+    modules = "intentd.cli, intentd.sources.run, intentd.sources.pipe, intentd.sources.report"
+    program = f"import sys, {modules}; print([name for name in ('attr', 'asyncio', 'shutil') if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "[]\n"
+
+
 def test_a_wrong_setting_gives_one_line_and_status_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

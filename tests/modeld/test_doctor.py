@@ -10,6 +10,7 @@ from modeld.cli import main
 from modeld.config import Settings
 from modeld.doctor import GIB, _memory, examine
 from modeld.findings import Finding
+from modeld.models.packaged import packaged
 from modelwire.messages import Status, Welcome
 
 CELL = 100 * 1024
@@ -43,6 +44,15 @@ async def test_on_a_machine_in_order_only_the_daemon_is_missing(machine: Path) -
 async def test_the_memory_plan_counts_the_packaged_models_own_positions() -> None:
     """30 layers, 3 heads of 64 for keys and as many for values, 2 bytes each."""
     assert f"positions of {30 * 3 * 64 * 2 * 2 / 1024:,.1f} KiB" in (await finding("memory")).says
+
+
+async def test_the_packaged_model_is_named_as_the_file_that_is_loaded(machine: Path) -> None:
+    name, _, made_of = (await finding("model")).says.partition(", ")
+    assert name.endswith("-Q4_0.gguf")
+    assert made_of.startswith("made at the first start of SmolLM2-135M-Instruct.Q4_1.gguf")
+    made = machine / "cache" / "models" / name
+    made.write_bytes(packaged().read_bytes())  # the doctor looks at its size and its shape
+    assert (await finding("model")).says == f"{name}, {made.stat().st_size / GIB:.2f} GiB"
 
 
 @pytest.mark.parametrize(("free", "state"), [(100 * GIB, "ok"), (8 * GIB, "warning"), (4 * GIB, "failure")])

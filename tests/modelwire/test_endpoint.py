@@ -29,6 +29,17 @@ def test_the_runtime_directory_comes_from_the_environment_and_is_made_owner_only
     assert (directory / "run").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("relative", ["run", "./run", "~/run"])
+def test_a_runtime_directory_that_depends_on_where_one_stands_is_refused(
+    relative: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", relative)
+    with pytest.raises(EndpointError, match=f"is '{relative}': give it an absolute path"):
+        runtime_dir()
+    assert not list(directory.iterdir())
+
+
 def test_without_settings_it_is_the_users_runtime_directory(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GUESSAHEAD_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))

@@ -1,7 +1,18 @@
-"""Owns `python -m intentd`: the same as the command."""
+"""Owns the start of the command `intentd`: also as `python -m intentd`. It imports nothing before it minds Ctrl-C."""
 
 import sys
 
-from intentd.cli import main
 
-sys.exit(main())
+def main() -> int:
+    try:
+        from modelwire.interrupts import ends_at_once
+
+        with ends_at_once():
+            from intentd import cli
+    except KeyboardInterrupt:
+        return 130
+    return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-INTERRUPTED = 130
+from modelwire.interrupts import INTERRUPTED, ends_at_once
+
 _SETTINGS = ("socket", "modeld", "templates", "tools", "log_level", "log_format")
 
 
@@ -21,15 +22,17 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """1 for an error, 2 for a wrong command line or setting; `run` ends as its command does."""
-    options = _parser().parse_args(argv)
+    with ends_at_once():
+        options = _parser().parse_args(argv)
     if options.command == "run":
         return _run(options)
     if options.command == "pipe":
         return _pipe(options)
     if options.command == "nvim-plugin-path":
         return _show_plugin()
-    from intentd.config import ConfigError
-    from modelwire.errors import DaemonUnreachable, EndpointError, WireError
+    with ends_at_once():
+        from intentd.config import ConfigError
+        from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 
     try:
         return _talk(options)
@@ -48,15 +51,17 @@ def _run(options: argparse.Namespace) -> int:
     if not words:
         print("intentd: run needs a command: intentd run -- pytest -q", file=sys.stderr)
         return 2
-    from intentd.sources.report import DoorReporter
-    from intentd.sources.run import run
+    with ends_at_once():
+        from intentd.sources.report import DoorReporter
+        from intentd.sources.run import run
 
-    run(words, DoorReporter(options.socket))
+        run(words, DoorReporter(options.socket))
 
 
 def _pipe(options: argparse.Namespace) -> int:
-    from intentd.sources.pipe import pipe
-    from intentd.sources.report import DoorReporter
+    with ends_at_once():
+        from intentd.sources.pipe import pipe
+        from intentd.sources.report import DoorReporter
 
     return pipe(DoorReporter(options.socket))
 
@@ -67,18 +72,22 @@ def _show_plugin() -> int:
 
 
 def _talk(options: argparse.Namespace) -> int:
-    from intentd.config import load
+    with ends_at_once():
+        from intentd.config import load
 
-    config = load({name: getattr(options, name, None) for name in _SETTINGS})
+        config = load({name: getattr(options, name, None) for name in _SETTINGS})
     if options.command == "serve":
-        from intentd.app import serve
+        with ends_at_once():
+            from intentd.app import serve
 
         return serve(config, idle_s=options.idle)
     if options.command == "lsp":
-        from intentd.sources.lsp.server import serve as serve_editor
+        with ends_at_once():
+            from intentd.sources.lsp.server import serve as serve_editor
 
         return serve_editor(config, autostart=options.autostart)
-    from intentd.present import terminal
+    with ends_at_once():
+        from intentd.present import terminal
 
     match options.command:
         case "explain" | "fix":

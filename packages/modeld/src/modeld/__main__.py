@@ -1,5 +1,18 @@
-"""Owns `python -m modeld`, which is the command `modeld`."""
+"""Owns the start of the command `modeld`: also as `python -m modeld`. It imports nothing before it minds Ctrl-C."""
 
-from modeld.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from modelwire.interrupts import ends_at_once
+
+        with ends_at_once():
+            from modeld import cli
+    except KeyboardInterrupt:
+        sys.exit(130)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

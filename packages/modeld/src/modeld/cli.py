@@ -18,9 +18,10 @@ from modeld.report import description_table, difference_lines, findings_table, s
 from modelwire import logs
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.interrupts import INTERRUPTED, ends_at_once
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE = 1, 2
 POLL_S, LOADING_POLLS = 0.1, 1200
 _FAULTS = (EndpointError, DaemonUnreachable, WireError)
 
@@ -34,7 +35,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """`modeld` as a command."""
-    wanted = _parser().parse_args(arguments)
+    with ends_at_once():
+        wanted = _parser().parse_args(arguments)
     try:
         status = asyncio.run(wanted.command(wanted))
     except ConfigError as fault:

@@ -11,7 +11,7 @@ from modeld import config
 from modeld.backends.base import LoadError
 from modeld.config import ConfigError, Settings
 from modeld.findings import Finding, installed
-from modeld.models import cache
+from modeld.models import cache, requantised
 from modeld.models.openvino_folder import MODEL
 from modeld.models.packaged import packaged
 from modeld.openvino_findings import openvino_findings
@@ -57,15 +57,24 @@ def _model(settings: Settings) -> Iterator[Finding]:
         yield Finding(about="model", says="none: the fake backend needs no file")
         return
     try:
-        path = Path(settings.model_path() or packaged())
+        path, name = _served(settings)
         cell = _cell_bytes(path)
     except LoadError as fault:
         yield Finding(about="model", state="failure", says=str(fault))
         return
     weights = (path / MODEL).with_suffix(".bin") if path.is_dir() else path
     size = weights.stat().st_size
-    yield Finding(about="model", says=f"{path.name}, {size / GIB:.2f} GiB")
+    yield Finding(about="model", says=f"{name}, {size / GIB:.2f} GiB")
     yield _memory(size, cell * (2 if _in_32_bits(settings) else 1), settings, _free_memory())
+
+
+def _served(settings: Settings) -> tuple[Path, str]:
+    """The file that `serve` would load and its name; where the first start will make it, what it is made of."""
+    if given := settings.model_path():
+        return Path(given), Path(given).name
+    source = packaged()
+    made = requantised.place(source)
+    return (made, made.name) if made.exists() else (source, f"{made.name}, made at the first start of {source.name}")
 
 
 def _in_32_bits(settings: Settings) -> bool:

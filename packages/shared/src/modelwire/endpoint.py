@@ -27,6 +27,8 @@ def runtime_dir() -> Path:
     """
     configured = os.environ.get("GUESSAHEAD_RUNTIME_DIR")
     path = Path(configured) if configured else _platform_runtime_dir()
+    if not path.is_absolute():  # the daemons and those who ask them need not stand in the same directory
+        raise EndpointError(f"GUESSAHEAD_RUNTIME_DIR is {configured!r}: give it an absolute path")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -35,7 +37,7 @@ def runtime_dir() -> Path:
             f"cannot make {path} ({fault.strerror}): set GUESSAHEAD_RUNTIME_DIR to a directory of your own"
         ) from None
     check_directory(path)
-    return path.absolute()
+    return path
 
 
 def default_endpoint(service: str) -> str:
@@ -112,7 +114,8 @@ class Claim:
     """The right to serve an endpoint, held by at most one process of the machine.
 
     It is a lock on `<socket>.lock` that the kernel releases when the holder dies, however it dies; so a socket file
-    without a lock is left over and may be removed. The lock file itself stays: removing it would race.
+    without a lock is left over and may be removed. The lock file itself stays: another process may have opened it and
+    be about to lock it, and a third one would then make a new file and lock that.
     """
 
     def __init__(self, endpoint: str) -> None:

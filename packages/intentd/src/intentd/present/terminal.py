@@ -27,8 +27,12 @@ def ask(config: Config, intent: str, *, offer: str | None, as_json: bool, stats:
 async def _ask(config: Config, question: Ask, as_json: bool, stats: bool) -> int:
     show = _show_json if as_json else _Text()
     async with Connection(config.socket, INTENTD, name="ask") as door, door.start(question) as replies:
-        async for reply in replies:
-            show(reply)
+        try:
+            async for reply in replies:
+                show(reply)
+        finally:
+            if isinstance(show, _Text):
+                show.end()
     if stats and isinstance(reply, Done):
         print(_stats(reply), file=sys.stderr)
     return 0 if isinstance(reply, Done) and reply.reason not in (Reason.CANCELLED, Reason.SUPERSEDED) else 1
@@ -48,7 +52,10 @@ class _Text:
         if isinstance(reply, Tokens) and (text := _UNSAFE.sub("", reply.text)):
             print(text, end="", flush=True)
             self._last = text[-1]
-        elif isinstance(reply, Done) and self._last != "\n":
+
+    def end(self) -> None:
+        """Whatever comes next, a fault too, begins a line."""
+        if self._last != "\n":
             print(flush=True)
 
 
@@ -105,8 +112,9 @@ def _question(config: Config, question: object) -> Any:
 
 
 def _status_lines(status: DaemonStatus) -> list[str]:
+    why = f" ({status.reason})" if status.reason not in ("", status.state) else ""
     lines = [
-        f"state    {status.state}" + (f" ({status.reason})" if status.reason else ""),
+        f"state    {status.state}{why}",
         f"modeld   {status.modeld} {'answers' if status.modeld_reachable else 'does not answer'}",
     ]
     for offer in status.offers:

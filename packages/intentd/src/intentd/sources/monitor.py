@@ -8,7 +8,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -16,17 +15,14 @@ import struct
 import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
-
-from attrs import frozen
+from typing import NamedTuple, NoReturn
 
 _REPORT = struct.Struct("!ii")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _STOPS_TERMINAL = {signal.SIGTTOU, signal.SIGTTIN}
 
 
-@frozen
-class Launch:
+class Launch(NamedTuple):
     """What to run and on what. `fds` maps 0, 1, 2 to the descriptor to put there, None leaves it closed."""
 
     argv: tuple[str, ...]
@@ -37,8 +33,7 @@ class Launch:
     mask: frozenset[int]
 
 
-@frozen
-class Report:
+class Report(NamedTuple):
     """A wait status of the command. The first report has none: it brings the pid."""
 
     pid: int
@@ -189,6 +184,8 @@ def _execute(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
         except OSError as fault:
             if fault.errno != errno.ENOEXEC:
                 raise
+            import shutil
+
             script = shutil.which(argv[0]) or argv[0]  # a script without an interpreter line: as shells do
             os.execve("/bin/sh", ("sh", script, *argv[1:]), env)
     except (OSError, ValueError) as fault:

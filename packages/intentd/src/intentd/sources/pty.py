@@ -15,6 +15,8 @@ import threading
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from intentd.sources.pump import write_all
+
 _IFLAG, _OFLAG, _CFLAG, _LFLAG, _CC = 0, 1, 2, 3, 6
 KEYS_LIMIT = 4096
 _COMMON_LINES = termios.OPOST | termios.ONLCR
@@ -111,21 +113,20 @@ class TerminalPair:
         self._lifts = self._shared and self.is_foreground()
         self._process_inside(self._lifts)
 
-    @contextlib.contextmanager
-    def passing(self, data: bytes) -> Iterator[bytes]:
-        """What to write so that the outer terminal shows `data`, which the inner one has processed already.
+    def write(self, fd: int, data: bytes) -> bool:
+        """Writes so that the outer terminal shows `data`, which the inner one has processed already; as `write_all`.
 
         Common lines are made as they were, for the outer one to process. It is changed only for what cannot come
         out of that, as a raw \\n: what others in the pipeline print at that moment is not processed either.
         """
+        if not self._lifts:
+            return write_all(fd, data)
         try:
-            yield self._prepare(data)
+            return write_all(fd, self._prepare(data))
         finally:
             self._lower()
 
     def _prepare(self, data: bytes) -> bytes:
-        if not self._lifts:
-            return data
         with self._outer_lock, contextlib.suppress(termios.error):
             settings = termios.tcgetattr(self.outer)
             if not settings[_OFLAG] & termios.OPOST:

@@ -11,7 +11,6 @@ import select
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 CHUNK_BYTES = 64 * 1024
 TOGETHER_BYTES = 8 * 1024
@@ -30,7 +29,7 @@ class Pump:
         seen: Callable[[bytes], None],
         *,
         terminal: bool,
-        passing: Callable[[bytes], AbstractContextManager[bytes]] = nullcontext,
+        write: Callable[[int, bytes], bool] | None = None,
     ) -> None:
         self.source = source
         self.target = target
@@ -39,7 +38,7 @@ class Pump:
         """Why output was lost, where it was; a reader who has left is no fault."""
         self._seen = seen
         self._terminal = terminal
-        self._passing = passing
+        self._write = write or write_all
         self._ended, self._end = os.pipe()
         self._copying = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
@@ -84,21 +83,21 @@ class Pump:
                 return
 
     def _copy(self) -> bool:
-        """Copies a chunk; false at the end of the source, or where the target is gone."""
-        data = read_much(self.source) if self._terminal else read(self.source)
-        if data is None:
-            return True
-        if data and (self._give(data) or self._terminal):  # a terminal that is gone comes as a signal
-            self._seen(data)
-            return True
-        if not self._terminal:
-            os.close(self.source)  # so that the command, too, sees that nobody reads
-        return False
+        """Copies what is there, of a pipe a chunk; false at the end of the source, or where the target is gone."""
+        more = True
+        while more:
+            data, more = read_much(self.source) if self._terminal else (read(self.source), False)
+            if data and (self._give(data) or self._terminal):  # a terminal that is gone comes as a signal
+                self._seen(data)
+            elif data is not None:
+                if not self._terminal:
+                    os.close(self.source)  # so that the command, too, sees that nobody reads
+                return False
+        return True
 
     def _give(self, data: bytes) -> bool:
         try:
-            with self._passing(data) as prepared:
-                return write_all(self.target, prepared)
+            return self._write(self.target, data)
         except OSError as fault:
             self.fault = None if self._terminal else fault
             return False
@@ -145,19 +144,23 @@ def read(fd: int) -> bytes | None:
         raise
 
 
-def read_much(fd: int) -> bytes | None:
-    """As `read`, of a terminal that does not block: it hands over a few KiB at a time, however much there is.
+def read_much(fd: int) -> tuple[bytes | None, bool]:
+    """As `read`, of a terminal that does not block, and whether there is likely more.
 
-    Two such pieces are written at once. To wait for more leaves the outer terminal idle: 100 MB took 1.4 times as long.
+    It hands over a few KiB at a time, however much there is. A few such pieces are written at once. To wait for more
+    leaves the outer terminal idle: 100 MB took 1.4 times as long.
     """
     data = read(fd)
     if not data:
-        return data
+        return data, False
     parts, room = [data], TOGETHER_BYTES - len(data)
-    while room > 0 and (data := read(fd)):
+    while room > 0:
+        data = read(fd)
+        if not data:
+            return b"".join(parts), False
         parts.append(data)
         room -= len(data)
-    return b"".join(parts)
+    return b"".join(parts), True
 
 
 def write_all(fd: int, data: bytes) -> bool:

@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import struct
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -67,13 +66,13 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
         os.closerange(channel.fileno() + 1, min(os.sysconf("SC_OPEN_MAX"), _MOST_FDS))
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-        import asyncio
-
         from intentd.config import load
         from modelwire.endpoint import check_endpoint
 
         endpoint = load({"socket": flag}).socket
         if check_endpoint(endpoint).is_socket():
+            import asyncio
+
             asyncio.run(_report(endpoint, argv, tail, channel))
     finally:
         os._exit(0)
@@ -81,6 +80,7 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
 
 async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: socket.socket) -> None:
     import asyncio
+    import uuid
 
     from intentd.messages import INTENTD, CommandFinished, CommandStarted
     from modelwire.client import Connection

@@ -1,6 +1,7 @@
 """Owns `intentd run`: one wrapped command from its start to the same end as without us, and the report of it.
 
-Its pieces: `monitor` is the process between, `pty` the terminals, `pump` the output, `report` tells the daemon.
+Its pieces: `monitor` is the process between, `pty` the terminals, `pump` the output, `report` tells the daemon. The
+command waits until all of them are imported, so they keep to what is quick to import (no attrs).
 """
 
 import contextlib
@@ -9,9 +10,7 @@ import resource
 import select
 import signal
 from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol
-
-from attrs import frozen
+from typing import NamedTuple, NoReturn, Protocol
 
 from intentd.sources import monitor
 from intentd.sources.pty import TerminalPair, outer_terminal
@@ -36,8 +35,7 @@ class Reporter(Protocol):
     def finished(self, status: int, total: int) -> None: ...
 
 
-@frozen
-class Outlets:
+class Outlets(NamedTuple):
     """Our standard descriptors by what they are."""
 
     closed: frozenset[int]
@@ -106,7 +104,7 @@ class Command:
         if pair:
             os.close(pair.slave)
             shown = next((fd for fd in self._outlets.terminals if fd > 0), pair.outer)
-            self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, passing=pair.passing))
+            self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, write=pair.write))
         first = self._monitor.report()
         self._pid = first.pid if first else 0
 

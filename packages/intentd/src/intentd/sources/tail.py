@@ -1,13 +1,10 @@
 """Owns the last bytes of a command's output, in memory that a forked process sees too. It does not read the output."""
 
 import mmap
-import struct
 import threading
 
 TAIL_BYTES = 512 * 1024
-
-
-_TOTAL = struct.Struct("=Q")
+_TOTAL_BYTES = 8
 
 
 class Tail:
@@ -16,24 +13,26 @@ class Tail:
     def __init__(self, limit: int = TAIL_BYTES) -> None:
         self._limit = limit
         self._ring = mmap.mmap(-1, limit)
-        self._count = mmap.mmap(-1, _TOTAL.size)
+        self._count = memoryview(mmap.mmap(-1, _TOTAL_BYTES)).cast("Q")
         self._lock = threading.Lock()
 
     @property
     def total(self) -> int:
         """All bytes so far, those that are not kept any more too."""
-        total: int = _TOTAL.unpack(self._count[: _TOTAL.size])[0]
-        return total
+        return self._count[0]
 
     def add(self, data: bytes) -> None:
         with self._lock:
             kept = data[-self._limit :]
-            total = self.total + len(data)
-            self._count[: _TOTAL.size] = _TOTAL.pack(total)
+            total = self._count[0] + len(data)
+            self._count[0] = total
             at = (total - len(kept)) % self._limit
-            first = min(len(kept), self._limit - at)
-            self._ring[at : at + first] = kept[:first]
-            self._ring[: len(kept) - first] = kept[first:]
+            over = at + len(kept) - self._limit
+            if over <= 0:
+                self._ring[at : at + len(kept)] = kept
+            else:
+                self._ring[at:] = kept[:-over]
+                self._ring[:over] = kept[-over:]
 
     def read(self, total: int) -> bytes:
         """The last bytes as they were at that `total`, if nothing was added since."""

@@ -3,8 +3,6 @@
 import posixpath
 from collections.abc import Sequence
 
-from attrs import define
-
 QUIET_S = 1.0
 """A cycle is over when nothing was printed for so long (and at most twice as long)."""
 _OPTIONS = frozenset({"--watch", "--watchAll", "--watch-all", "--looponfail"})
@@ -21,13 +19,13 @@ def goes_on(argv: Sequence[str]) -> bool:
     return "vitest" in words and not {"run", "--run", "--watch=false", "--no-watch"}.intersection(argv)
 
 
-@define
 class Cycles:
     """Looks at how many bytes a command has printed, every QUIET_S. `told` were in the cycles before."""
 
-    told: int = 0
-    quiet: bool = False
-    _seen: int = 0
+    def __init__(self) -> None:
+        self.told = 0
+        self.quiet = False
+        self._seen = 0
 
     def look(self, total: int) -> bool | None:
         """True at the end of a cycle, False at the beginning of the next one, else None."""

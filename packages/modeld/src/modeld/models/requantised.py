@@ -19,13 +19,18 @@ Quantiser = Callable[[Path, Path], None]
 
 def requantised(source: Path, quantise: Quantiser) -> Path:
     """The Q4_0 version of `source`. Two processes at once are safe: one makes it, the other waits and takes it."""
-    gguf.check(source)
-    target = cache.folder("models") / f"{source.name.split('.')[0]}-{fingerprint(source)[:16]}-Q4_0.gguf"
+    target = place(source)
     if not _whole(target):
         with cache.locked(target.with_suffix(".lock")):
             if not _whole(target):
                 _make(source, target, quantise)
     return target
+
+
+def place(source: Path) -> Path:
+    """Where that version is, or will be. Raises `LoadError` for what is no model."""
+    gguf.check(source)
+    return cache.folder("models") / f"{source.name.split('.')[0]}-{fingerprint(source)[:16]}-Q4_0.gguf"
 
 
 def _make(source: Path, target: Path, quantise: Quantiser) -> None:

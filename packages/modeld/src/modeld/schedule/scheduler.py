@@ -219,7 +219,7 @@ class Scheduler:
             self._board.running = None
             self._board.waiting[Kind.REAL].insert(0, life)
         else:
-            message = "the engine was lost while this ran" + (": send it again" if real else "")
+            message = "the engine was lost while this ran" + (": ask again" if real else "")
             self._release(life, _fail(life.op.key, ErrorCode.ENGINE_LOST, message, retry=real))
 
     def _let_go(self, life: Life, last: End | Fail) -> None:

@@ -1,0 +1,50 @@
+"""What Ctrl-C does before a command has begun."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from modelwire.interrupts import INTERRUPTED, ends_at_once
+
+STOPPED_IN = """
+import builtins, importlib, os, signal, sys
+plain = builtins.__import__
+def stops(name, *rest):
+    if name == {module!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return plain(name, *rest)
+builtins.__import__ = stops
+sys.argv = [{command!r}, *{words!r}.split()]
+sys.exit(importlib.import_module({command!r} + ".__main__").main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "module"),
+    [
+        ("intentd", "explain", "modelwire.interrupts"),
+        ("intentd", "explain", "zmq"),
+        ("intentd", "run -- true", "intentd.sources.run"),
+        ("modeld", "status", "modelwire.interrupts"),
+        ("modeld", "status", "modelwire.client"),
+    ],
+)
+def test_a_command_that_is_stopped_while_it_loads_ends_without_a_word(command: str, words: str, module: str) -> None:
+    program = STOPPED_IN.format(command=command, words=words, module=module)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED, b"", b"")
+
+
+def test_an_ignored_interrupt_stays_ignored_and_afterwards_all_is_as_before() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with ends_at_once():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ends_at_once():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
