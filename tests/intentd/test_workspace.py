@@ -23,6 +23,21 @@ def test_the_root_is_the_nearest_directory_with_a_mark(tmp_path: Path, mark: str
     assert root_of(str(below)) == str(tmp_path / "a")
 
 
+def test_a_folder_above_that_may_not_be_searched_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = tmp_path / "shut" / "below"
+    below.mkdir(parents=True)
+    stat = Path.stat
+
+    def refused(path: Path, **options: bool) -> os.stat_result:
+        if path.parent.name == "shut" and path.name != "below":
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    (tmp_path / "setup.cfg").touch()
+    assert root_of(str(below)) == str(tmp_path)
+
+
 def test_files_inside_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_bytes(b"x = '\xff'\r\n")
     assert read(tmp_path, str(tmp_path / "a.py")) == "x = '\N{REPLACEMENT CHARACTER}'\n"

@@ -28,9 +28,9 @@ def root_of(cwd: str) -> str:
 
 
 def marked_root(cwd: str) -> str | None:
-    """None where nothing at or above `cwd` looks like a project's root."""
+    """None where nothing at or above `cwd` looks like a project's root, as far as one may look."""
     here = Path(cwd).resolve()
-    marked = (one for one in (here, *here.parents) if any((one / mark).exists() for mark in _MARKS))
+    marked = (one for one in (here, *here.parents) if any(signature(str(one / mark)) for mark in _MARKS))
     return next(map(str, marked), None)
 
 
