@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from llama_cpp import llama_cpp as llama
 
-from modeld.backends.base import Ids
+from modeld.backends.base import BackendError, Ids
 from modeld.backends.flag import LocalFlag
 from modeld.backends.llamacpp import LlamaBackend, load
 from modeld.backends.llamacpp.loading import LlamaSettings
@@ -146,14 +146,36 @@ def test_s4_forty_steps_after_adoption_compaction_and_return_are_those_of_a_cold
 
 
 def test_s6_what_was_written_long_ago_can_still_be_forked_and_cut(loaded: Loaded) -> None:
-    """Also behind the window of a sliding-window model."""
+    """S4: also behind the window of a sliding-window model, though what others gave up lies below it.
+
+    There the library would write, and behind that in the place of what has left the window.
+    """
     here, backend = loaded, loaded.backend
-    here.prefill(0, here.text[:1300])
-    backend.fork(0, 1, 200)
-    forked = here.prefill(1, np.concatenate([here.text[:200], here.text[1500:1530]]), 200)
-    assert backend.trim(0, 200)
-    cut = here.prefill(0, np.concatenate([here.text[:200], here.text[1500:1530]]), 200)
-    assert np.array_equal(forked, cut)
+    asked = np.concatenate([here.text[:100], here.text[1500:1530]])
+    cold = here.prefill(0, asked)
+    backend.drop(0)
+
+    here.prefill(1, here.text[2000:2040])
+    here.prefill(0, here.text[:700])
+    backend.drop(1)
+    here.prefill(0, here.text[:1000], 700)
+    backend.fork(0, 1, 100)
+    assert np.array_equal(here.prefill(1, asked, 100), cold)
+    backend.fork(0, 2, 1000)
+    assert backend.trim(0, 100)
+    assert np.array_equal(here.prefill(0, asked, 100), cold)
+    _what_is_not_left_is_refused(backend)
+
+
+def _what_is_not_left_is_refused(backend: LlamaBackend) -> None:
+    """Sequence 2 has 1,000 positions. It loses the beginning, as it would to a library that gives away its place."""
+    assert backend._memory.remove(2, 0, 300)
+    windowed = backend._window > 0
+    with pytest.raises(BackendError, match="does not hold 800 positions any more"):
+        backend.fork(2, 3, 800)
+    with pytest.raises(BackendError, match="does not hold 800 positions any more"):
+        backend.save(2, 800)
+    assert [backend.trim(2, length) for length in (900, 800)] == [windowed, False]
 
 
 def _same(some: list[Ids], others: list[Ids]) -> int:

@@ -159,6 +159,19 @@ def test_s4_a_refused_cut_is_prefilled_again(
     assert (ended.usage.reused, ended.usage.prefilled, rows) == (0, len(prompt), cold)
 
 
+@pytest.mark.parametrize("loaded", ["Gemma 3"], indirect=True)
+def test_s4_s6_what_a_window_has_forgotten_is_prefilled_again(
+    desk: MakeDesk, prompt: Ids, other: Ids, cold: list[bytes]
+) -> None:
+    """The library may give the place of what has left the window to others, and tells nobody."""
+    here = desk()
+    here.run(other, guess=True)
+    [tape] = here.slot.shelf.tapes
+    assert here.backend._memory.remove(tape.sequence, 0, 40)
+    rows, ended = here.rows(prompt)
+    assert (ended.usage.reused, ended.usage.prefilled, rows) == (0, len(prompt), cold)
+
+
 @both_in_long
 def test_s4_after_thousands_of_forks_and_discards_all_cells_are_free_again(
     desk: MakeDesk, prompt: Ids, cold: list[bytes]
