@@ -111,7 +111,7 @@ async def test_a_hit_needs_no_pass_and_gives_the_cold_answer(client: Client, lon
 async def test_a_request_stops_a_guess_which_keeps_its_chunks_and_both_give_cold_answers(
     client: Client, long: Prompt
 ) -> None:
-    """S2, S4, S5"""
+    """S1, S2, S3, S4, S5"""
     expected_long, expected_short = await cold(client, long), await cold(client, SHORT)
     guess = client.turn(session="s", prefix=long, decode=ANSWER, speculative=True)
     async for reply in guess:
@@ -192,10 +192,12 @@ async def test_s1_s8_s11_clients_that_ask_at_once_get_one_after_the_other_their_
     async with Client(name="other", timeout=60) as other:
         who = (client, other, client, other, client, other)
         asked = [asker.turn(session="s", prefix=prompts[n % 3], decode=ANSWER) for n, asker in enumerate(who)]
-        assert await asyncio.gather(*(stream.text() for stream in asked)) == expected * 2
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*(stream.text() for stream in asked)) == expected * 2
         for asker in (client, other):
-            turns = [type(m) for link, _, m in heard if link is asker._link and isinstance(m, Started | Done)]
-            assert turns == [Started, Done] * 3
+            turns = [(op, type(m)) for link, op, m in heard if link is asker._link and isinstance(m, Started | Done)]
+            own = [stream for stream, by in zip(asked, who, strict=True) if by is asker]
+            assert turns == [(stream.id, kind) for stream in own for kind in (Started, Done)]
         for asker, stream, prompt in zip((client, other), asked[-2:], prompts[1:], strict=True):
             said_of(heard, asker, stream)
             more = await asker.decode(session="s", decode=DecodeConfig(max_tokens=6)).text()
@@ -206,12 +208,20 @@ async def test_s1_s8_s11_clients_that_ask_at_once_get_one_after_the_other_their_
         turn = client.turn(session="s", prefix=SHORT, decode=ANSWER)
         assert (await until_one(turn, Started)).preempted == "?"
         assert await turn.text() == expected[0]
-    for session in ("s", "whole"):
-        await client.close_session(session)
+        theirs = other.turn(session="s", prefix=SHORT, decode=ANSWER)
+        await until_one(theirs, Started)
+        for session in ("s", "whole"):
+            await client.close_session(session)
+        assert await theirs.text() == expected[0]
 
 
-async def test_s8_what_runs_for_a_client_that_leaves_ends(client: Client) -> None:
+@pytest.mark.parametrize("says_goodbye", [True, False])
+async def test_s8_what_runs_for_a_client_that_leaves_ends(
+    client: Client, says_goodbye: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Client(name="other", timeout=60) as other:
+        if not says_goodbye:
+            monkeypatch.setattr(other, "_farewell", lambda link: None)
         endless = other.turn(session="s", prefix=SHORT, decode=DecodeConfig(max_tokens=1500))
         await until_one(endless, Tokens)
     async with asyncio.timeout(60):
@@ -240,6 +250,18 @@ async def test_s8_s9_a_cancelled_answer_ends_once_and_says_nothing_after_the_con
     assert whole.startswith(text + more)
     for session in ("whole", "s"):
         await client.close_session(session)
+
+
+async def test_s9_a_close_is_confirmed_when_all_that_it_ends_is_over(client: Client, heard: Heard) -> None:
+    endless = DecodeConfig(max_tokens=1500)
+    running, waiting = (client.turn(session="s", prefix=SHORT, decode=endless) for _ in range(2))
+    await until_one(running, Tokens)
+    await client.close_session("s")
+    for stream in (running, waiting):
+        assert (await stream.done()).reason is Reason.CANCELLED
+        said_of(heard, client, stream)
+    [confirmed] = [at for at, (_, _, m) in enumerate(heard) if isinstance(m, Acknowledged)]
+    assert all(op not in (running.id, waiting.id) for _, op, _ in heard[confirmed:])
 
 
 async def test_s8_s13_what_runs_in_an_engine_that_is_killed_ends_once_or_is_run_again(
