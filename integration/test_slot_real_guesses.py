@@ -1,6 +1,7 @@
 """What a guess may not do to others on a real model, and what stops, want of room and closings leave of it."""
 
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from modeld.slot.tape import TapeKind
 from modelwire.messages import Outcome, Reason
 
 __all__ = ["cold", "desk", "loaded", "other", "prompt"]
+one_row_like_many = pytest.mark.parametrize("loaded", ["SmolLM2"], indirect=True)
+"""For cases that compute a position again, alone: Gemma 3 as packaged has other last bits then."""
 
 
 def stop_at(here: Desk, met: Callable[[FromEngine], bool]) -> None:
@@ -65,7 +68,8 @@ def test_s2_s4_s9_stopped_while_it_generates(desk: MakeDesk, prompt: Ids, cold: 
     """What was held back until then, as it might have begun a stop text, is never said."""
     here = desk()
     whole = [int(np.frombuffer(row, np.float32).argmax()) for row in cold]
-    stop_at(here, lambda message: isinstance(message, Generated) and message.ids == (whole[2],))
+    tokens = count(1)
+    stop_at(here, lambda message: isinstance(message, Generated) and next(tokens) == 3)
     pieces = [here.backend.vocabulary.piece(token).decode() for token in whole[:4]]
     stopped = here.run(prompt, guess=guess, answer=True, stop=("".join(pieces[1:]),))
     assert (stopped.reason, here.said, here.text) == (Reason.PREEMPTED, whole[:3], pieces[0])
@@ -74,7 +78,7 @@ def test_s2_s4_s9_stopped_while_it_generates(desk: MakeDesk, prompt: Ids, cold: 
     assert (ended.usage.outcome, here.said, rows) == (Outcome.HIT, whole, cold)
 
 
-@both_in_long
+@one_row_like_many
 def test_s6_the_logits_of_a_longer_tape_answer_no_shorter_prompt(
     desk: MakeDesk, loaded: Loaded, prompt: Ids, cold: list[bytes]
 ) -> None:
@@ -89,7 +93,7 @@ def test_s6_the_logits_of_a_longer_tape_answer_no_shorter_prompt(
     assert (ended.usage.reused, ended.usage.prefilled, rows) == (len(prompt) - 1, 1, cold)
 
 
-@both_in_long
+@one_row_like_many
 def test_s6_logits_do_not_outlive_the_cut_of_their_position(
     desk: MakeDesk, loaded: Loaded, prompt: Ids, other: Ids, cold: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
