@@ -52,7 +52,7 @@ bench-switch: setup-bench ## two clients that ask in turns, beside a llama-serve
 bench-wire: setup ## what client, front and engine boundary add, on the fake backend (under a minute)
 	@$(BIN)/python -m bench.wire
 
-bench-terminal: setup ## a scripted day in the terminal, both daemons and the packaged model (about 10 minutes)
+bench-terminal: setup ## a scripted day in the terminal, both daemons and the packaged model (about 15 minutes)
 	@$(BIN)/python -m bench.terminal
 
 bench-editor: setup ## scripted sessions in an editor: the real language server, both daemons and the packaged model (about 10 minutes)
