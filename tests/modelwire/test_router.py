@@ -182,20 +182,24 @@ async def test_a_client_that_falls_too_far_behind_is_gone_and_learns_that_its_op
         for op in ("a", "b"):
             await slow.say(op, Hello())
             name, _ = await served.next()
-        for _ in range(50_000):
+        while served.router.waiting_bytes < 95_000:
             served.router.send(name, "a", Tokens(text="x" * 1000))
-            if gone:
-                break
-        assert gone == [name]
+        for _ in range(10):
+            served.router.send(name, "a", Tokens(text="x" * 1000))
+        served.router.send(name, "b", Done(reason=Reason.END))  # leaves with them, behind the one that was too much
+        await until(lambda: gone == [name])
         served.router.send(name, "a", Done(reason=Reason.END))  # too late: it has ended
         assert served.router.waiting_bytes <= 100_000
+        before = served.router.last_heard(name)
+        await slow.say("late", Hello())
+        await until(lambda: served.router.last_heard(name) != before)
         ends: list[tuple[str, str]] = []
-        while len(ends) < 2:
+        while len(ends) < 3:
             reply = await slow.read()
             if not isinstance(reply.message, Tokens):
                 ends.append((reply.op, reply.message.code))
                 assert "wait for it (buffer_mb)" in reply.message.message
-        assert ends == [("a", "overloaded"), ("b", "overloaded")]
+        assert ends == [("a", "overloaded"), ("b", "overloaded"), ("late", "overloaded")]
         await until(lambda: served.router.last_heard(name) is None)
         await slow.say("c", Hello())
         assert (await served.next())[1].op == "c"

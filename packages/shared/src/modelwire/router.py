@@ -161,7 +161,9 @@ class Router:
         while (frames := await self._receive()) is not None:
             peer = self._hear(frames[0])
             envelope = self._read(peer, frames[1:])
-            if envelope is not None and not peer.abandoned:
+            if envelope is not None and peer.abandoned:
+                self._refuse(peer, envelope)
+            elif envelope is not None:
                 yield peer.name, envelope
             await asyncio.sleep(0)  # a flood from one client must not keep the loop from everything else
 
@@ -242,8 +244,6 @@ class Router:
         if peer is None or peer.abandoned or self._socket is None:
             return
         message, data = self._encode(op, message)
-        if type(message) in self._protocol.terminal:
-            peer.open_ops.pop(op, None)
         if not self._leaving:  # libzmq's thread is woken once for all of them
             asyncio.get_running_loop().call_soon(self._leave, self._socket)
         self._leaving.append((peer, op, message, data))
@@ -267,6 +267,8 @@ class Router:
         self._look(socket)
 
     def _pass_on(self, socket: zmq.Socket[bytes], peer: _Peer, op: str, message: Any, data: bytes) -> None:
+        if type(message) in self._protocol.terminal:
+            peer.open_ops.pop(op, None)
         if not peer.outbox and (outcome := self._try(socket, peer, data)) != "full":
             if outcome == "gone":
                 self._drop(peer)
@@ -311,12 +313,20 @@ class Router:
 
     def _abandon(self, peer: _Peer, op: str) -> None:
         """The client is too slow. It keeps what ends its operations; to the daemon it is gone."""
+        peer.abandoned = True
+        peer.outbox.give_up(self._too_slow(), (*peer.open_ops, op))
+        self.on_gone(peer.name)
+
+    def _refuse(self, peer: _Peer, envelope: Envelope) -> None:
+        """What it asks meanwhile ends as the rest; more of that than has room is not answered."""
+        if not isinstance(envelope.message, Beat):
+            error = self._too_slow()
+            peer.outbox.push(envelope.op, error, len(self._codec.encode(envelope.op, error)))
+
+    def _too_slow(self) -> Error:
         limit = f"more than {self._outbox_bytes / 2**20:.2g} MB wait for it (buffer_mb)"
         says = f"this client reads too slowly, {limit}: its operations were ended"
-        error = Error(code=ErrorCode.OVERLOADED, message=says)
-        peer.abandoned = True
-        peer.outbox.give_up(error, (*peer.open_ops, op))
-        self.on_gone(peer.name)
+        return Error(code=ErrorCode.OVERLOADED, message=says)
 
     def _displace(self, peer: _Peer) -> None:
         says = f"{self._max_clients} clients are there, the limit (clients): the one silent for longest gave way"
