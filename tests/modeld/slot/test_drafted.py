@@ -111,6 +111,16 @@ def test_d2_drafts_that_are_right_save_passes_and_are_counted(bench: MakeBench) 
     assert (drafts.passes, drafts.tokens) == (here.backend.extends - 1, 99)
 
 
+def test_a_guess_drafts_more_than_its_slow_chunks_hold_and_no_tape_is_lost(bench: MakeBench) -> None:
+    """S4, D1: a chunk of it is 16 tokens here, its drafts are longer."""
+    here = bench(alphabet="a", token_ms=20, drafters=PromptLookup(Lengths(Costs.measured(FLAT))))
+    here.run("a" * 40, session="real", decode=DecodeConfig(max_tokens=1))
+    said = here.run("a" * 60, guess=True, decode=DecodeConfig(max_tokens=60))
+    assert said.text == "a" * 60
+    assert said.ended.usage.accepted > 16
+    assert len(here.slot.shelf.tapes) == 2
+
+
 def test_the_request_can_forbid_drafts(bench: MakeBench) -> None:
     here = bench(alphabet="a", drafters=PromptLookup(Lengths(Costs.measured(FLAT))))
     said = here.run("aaaaaaaa", decode=DecodeConfig(max_tokens=20, speculative_ngram=0))

@@ -110,9 +110,12 @@ class Prefill:
         return Outcome.READY
 
     def _next_end(self, work: Work, rows: int) -> int:
-        """The last chunk holds all the rows, so one before it may be shorter; it ends with a block."""
+        """The last chunk holds all the rows, so one before it may be shorter; it ends with a block.
+
+        A guess's draft may be more than its chunks are: it is one batch, or it says nothing.
+        """
         total = len(work.history)
-        end = min(work.resident + self._pace.chunk(work.tape.kind is TapeKind.GUESS), total)
+        end = min(work.resident + max(self._pace.chunk(work.tape.kind is TapeKind.GUESS), rows), total)
         if end == total:
             return end
         whole = end - end % self._block

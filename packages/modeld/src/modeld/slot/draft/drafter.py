@@ -40,6 +40,7 @@ class Drafter:
     _source: Source = field(factory=Source)
     _tape: Ids = field(factory=lambda: np.zeros(0, np.int32))
     _known: list[Ids] = field(factory=list)
+    _depth: int = 0  # of the tape that was last proposed for; not all of it may have been read yet
     _breaks: int = 0
     _before: tuple[float, float] = (0.0, 0.0)  # saved and lost when the answer began
     _shortest: int = 1
@@ -75,6 +76,7 @@ class Drafter:
 
         What it gained since the last proposal counts as generated.
         """
+        self._depth = len(history)
         start = self._enter(history, CAUGHT_UP)
         if len(self._tape) < len(history):
             self._source.read(self._tape[start:].tolist())
@@ -92,7 +94,7 @@ class Drafter:
     def observe(self, accepted: int, seconds: float) -> None:
         """The step of the last proposal took `seconds` and kept `accepted` of its tokens and one more."""
         single = self.lengths.costs.table[1]
-        self.lengths.costs.observe(1 + self._proposed, seconds, len(self._tape))
+        self.lengths.costs.observe(1 + self._proposed, seconds, self._depth)
         self._passes += 1
         self._tokens += 1 + accepted
         if not self._proposed or self._place is None:
