@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from modelwire.client import Connection
 
 DELIVERY_MS = 100
-"""So long a finished command may wait for its report to arrive; after that the report goes on alone."""
+"""So long a finished command may wait for its report to arrive; after that the report goes on alone. It does not wait
+where no daemon has been found yet."""
 UNKNOWN_STATUS = -1
 """For `finished`, where nobody knows how the command ended."""
 _ALONE_S = 3.0
 _CONNECT_S = 2.0
 _MOST_FDS = 1 << 20
 _END = struct.Struct("!iQ")
+_FOUND = b"!"
 
 
 class DoorReporter:
@@ -51,7 +53,8 @@ class DoorReporter:
             return
         with contextlib.suppress(OSError):
             self._channel.send(_END.pack(status, total))
-            select.select([self._channel], [], [], DELIVERY_MS / 1000)  # readable at its end: delivered or given up
+            if self._channel.recv(len(_FOUND)):
+                select.select([self._channel], [], [], DELIVERY_MS / 1000)  # readable at its end, whichever it is
 
 
 def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channel: socket.socket) -> NoReturn:
@@ -71,6 +74,8 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
 
         endpoint = load({"socket": flag}).socket
         if check_endpoint(endpoint).is_socket():
+            with contextlib.suppress(OSError):  # a short command may have ended by now
+                channel.send(_FOUND)
             import asyncio
 
             asyncio.run(_report(endpoint, argv, tail, channel))
