@@ -1,5 +1,6 @@
 """The end of a wrapped command: told, and waited for only where a daemon was found."""
 
+import select
 import socket
 
 import pytest
@@ -13,7 +14,7 @@ def test_only_where_a_daemon_was_found_the_command_waits_for_its_report(
     said: bytes, waits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(report.select, "select", lambda reads, writes, odd, seconds: asked.append(seconds))
+    monkeypatch.setattr(select, "select", lambda reads, writes, odd, seconds: asked.append(seconds))
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     reporter = DoorReporter(None)
