@@ -75,3 +75,6 @@ def test_an_editor_leaves_once_and_takes_what_it_showed_with_it(said: Said, tmp_
     assert (len(clients), clients.desks.offers(), said.changed) == (0, (), 2)
     clients.gone("vim")
     assert said.changed == 2
+    clients.shown("vim", "2", Shown(view=view(tmp_path)))  # it was taken as gone, and is not
+    clients.gone("vim")
+    assert (clients.desks.offers(), said.changed) == ((), 4)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from intentd import door as doors
 from intentd.intake import Intake
-from intentd.messages import Ask
+from intentd.messages import Ask, EditorOpened
 from modelwire.errors import WireError
 from modelwire.messages import Cancel, Reason
 from modelwire.testing import PATIENCE_S
@@ -71,6 +72,25 @@ async def test_a_question_right_behind_a_command_is_about_that_command(
         go_on.set()
         assert (await question)[0] == "Hello, world"
         await command
+
+
+async def test_a_client_that_was_stopped_for_long_reads_that_its_operations_have_ended(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8: it comes back with beats and waits; it is no editor any more until it says so again."""
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        house.modeld.script.held = True
+        streams = door.start(EditorOpened(name="lsp", starts_modeld=False)), door.start(Ask(cwd=str(house.workspace)))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+        with monkeypatch.context() as stopped:
+            stopped.setattr(doors, "SILENCE_MS", -1)
+            house.app.door._part_from_silent()
+        for stream in streams:
+            with pytest.raises(WireError, match="said nothing for") as ended:
+                await stream.done()
+            assert ended.value.retry
+        await house.until(door, lambda status: status.state != "answering" and status.figures["editors"] == 0)
 
 
 async def test_a_daemon_that_stops_ends_what_it_was_answering(house: House) -> None:

@@ -268,9 +268,15 @@ class Door:
     async def _watch_silence(self) -> None:
         while True:
             await asyncio.sleep(BEAT_MS / 1000)
-            for client in self._router.silent(time.monotonic(), SILENCE_MS):
-                self._gone(client)
-                self._router.forget(client)
+            self._part_from_silent()
+
+    def _part_from_silent(self) -> None:
+        """One that was only stopped reads afterwards that its operations have ended (S8)."""
+        says = f"this client said nothing for {SILENCE_MS / 1000:g} s: its operations were ended, ask again"
+        for client in self._router.silent(time.monotonic(), SILENCE_MS):
+            self._gone(client)
+            self._router.end(client, Error(code=ErrorCode.OVERLOADED, message=says, retry=True))
+            self._router.forget(client)
 
     def _count_runs(self) -> None:
         self.speculator.commands_running = self.runs.running

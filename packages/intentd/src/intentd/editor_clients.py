@@ -56,5 +56,6 @@ class EditorClients:
         return True
 
     def gone(self, client: str) -> None:
-        if self._open.pop(client, None) is not None and self.desks.leave(client):
+        self._open.pop(client, None)
+        if self.desks.leave(client):
             self.changed()

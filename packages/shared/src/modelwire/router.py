@@ -250,6 +250,12 @@ class Router:
         if len(self._leaving) >= _TOGETHER or type(message) in self._protocol.terminal:
             self._leave(self._socket)
 
+    def end(self, client: str, error: Error) -> None:
+        """Ends with `error` all that a client has asked for and that has not ended."""
+        peer = self._peers.get(client)
+        for op in list(peer.open_ops) if peer else ():
+            self.send(client, op, error)
+
     def _encode(self, op: str, message: Any) -> tuple[Any, bytes]:
         try:
             return message, self._codec.encode(op, message)
@@ -330,8 +336,7 @@ class Router:
 
     def _displace(self, peer: _Peer) -> None:
         says = f"{self._max_clients} clients are there, the limit (clients): the one silent for longest gave way"
-        for op in list(peer.open_ops):
-            self.send(peer.name, op, Error(code=ErrorCode.OVERLOADED, message=says, retry=True))
+        self.end(peer.name, Error(code=ErrorCode.OVERLOADED, message=says, retry=True))
         self._drop(peer)
 
     def _drop(self, peer: _Peer) -> None:
