@@ -9,6 +9,7 @@ import pytest
 from intentd import door as doors
 from intentd.intake import Intake
 from intentd.messages import Ask, EditorOpened
+from intentd.shown import View
 from modelwire.errors import WireError
 from modelwire.messages import Cancel, Reason
 from modelwire.testing import PATIENCE_S
@@ -52,25 +53,49 @@ async def test_what_cannot_be_answered_is_said(house: House, change: dict[str, A
             await door.start(Ask(**{"cwd": str(house.workspace), **change})).done()
 
 
+class Reading:
+    """An output that is being read until the test lets it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        failures = Intake.failures
+
+        def slow(*values: Any, **options: Any) -> Any:
+            self.begun.set()
+            self.go_on.wait(PATIENCE_S)
+            return failures(*values, **options)
+
+        monkeypatch.setattr(Intake, "failures", slow)
+
+
 async def test_a_question_right_behind_a_command_is_about_that_command(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading, go_on = threading.Event(), threading.Event()
-    failures = Intake.failures
-
-    def slow(*values: Any, **options: Any) -> Any:
-        reading.set()
-        go_on.wait(PATIENCE_S)
-        return failures(*values, **options)
-
-    monkeypatch.setattr(Intake, "failures", slow)
+    reading = Reading(monkeypatch)
     async with house.connect() as door:
         command = asyncio.create_task(house.command(door, "plain"))
-        await house.until(door, lambda _: reading.is_set())
+        await house.until(door, lambda _: reading.begun.is_set())
         question = asyncio.create_task(ask(house, door))
         assert not (await house.status(door)).offers
-        go_on.set()
+        reading.go_on.set()
         assert (await question)[0] == "Hello, world"
+        await command
+
+
+async def test_no_question_waits_for_an_output_that_it_is_not_about(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Reading(monkeypatch)
+    shown = str(house.workspace / "a.py")
+    view = View(workspace=str(house.workspace), path=shown, version=1, text="x = 1", selection=(0, 1))
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        command = asyncio.create_task(house.command(door, "plain"))
+        await house.until(door, lambda _: reading.begun.is_set())
+        assert (await ask(house, door, view=view))[0] == "Hello, world"
+        with pytest.raises(WireError, match="no failure is known in /:"):
+            await door.start(Ask(cwd="/")).done()
+        assert not command.done()
+        reading.go_on.set()
         await command
 
 

@@ -203,7 +203,7 @@ class Door:
         self._send(client, op, Acknowledged(found=True))
 
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
-        await self.runs.taken_in()
+        await self.runs.taken_in(cwd)
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
@@ -216,7 +216,8 @@ class Door:
         self._answers[client, op] = task
 
     async def _asked(self, message: Ask) -> AsyncGenerator[object, None]:
-        await self.runs.taken_in()
+        if message.view is None:  # an editor asks about what it shows
+            await self.runs.taken_in(message.cwd)
         about, intent = asked_for(message, self.offers)
         async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
             async for reply in replies:
@@ -236,7 +237,7 @@ class Door:
 
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:
-            await self.runs.taken_in()
+            await self.runs.taken_in(message.cwd)
             offering, intent = asked_for(message, self.offers)
             turn = await self.speculator.turn(offering, intent)
         except WireError as fault:

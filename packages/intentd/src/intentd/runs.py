@@ -46,7 +46,7 @@ class Runs:
         self._offers = offers
         self._intake = intake
         self._runs: dict[tuple[str, str], Run] = {}
-        self._taking: set[asyncio.Task[bool]] = set()
+        self._taking: dict[asyncio.Task[bool], str] = {}
         self._workers = Workers(2, READ_S)
 
     def __len__(self) -> int:
@@ -83,16 +83,17 @@ class Runs:
         for key in [key for key in self._runs if key[0] == client]:
             del self._runs[key]
 
-    async def taken_in(self) -> None:
-        """A question that comes right behind a command is about what that has printed."""
-        if self._taking:
-            await asyncio.wait(self._taking, timeout=TAKE_IN_S)
+    async def taken_in(self, cwd: str) -> None:
+        """A question that comes right behind a command of its workspace is about what that has printed."""
+        root = root_of(cwd)
+        if taking := [task for task, workspace in self._taking.items() if workspace == root]:
+            await asyncio.wait(taking, timeout=TAKE_IN_S)
 
     async def _take_in(self, run: Run, message: CommandQuiet | CommandFinished, *, exit: int | None) -> bool:
         """Whether the output said anything."""
         task = asyncio.get_running_loop().create_task(self._read(run, message, exit))
-        self._taking.add(task)
         try:
+            self._taking[task] = root_of(run.message.cwd)
             return await task
         except TookTooLong:
             log.error("an output of %d bytes takes too long to read: nothing is offered for it", len(message.output))
@@ -101,7 +102,7 @@ class Runs:
             log.error("the output of a command could not be read:\n%s", told(fault))
             return False
         finally:
-            self._taking.discard(task)
+            self._taking.pop(task, None)
 
     async def _read(self, run: Run, message: CommandQuiet | CommandFinished, exit: int | None) -> bool:
         """In a worker thread: half a megabyte takes a while to scrub and to read."""
