@@ -1,5 +1,6 @@
 """A parser or a template that loops or raises costs one offer; the daemon and the other offers go on."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,8 +10,9 @@ from intentd import planner
 from intentd.door import Door
 from intentd.intake import Intake
 from intentd.limits import Limits
-from intentd.messages import Ask, CommandStarted, DaemonStatus
-from intentd.plan.turns import TurnError
+from intentd.messages import Ask, CommandStarted, Complete, DaemonStatus
+from intentd.plan.turns import TurnError, build
+from intentd.shown import View
 from intentd.workers import TookTooLong, Workers
 from modelwire.errors import WireError
 from modelwire.testing import PATIENCE_S
@@ -66,6 +68,31 @@ async def test_a_prompt_that_is_made_for_ever_costs_its_offer_alone(
         house.app.planner._workers._seconds = PATIENCE_S
         assert (await house.app.planner.turn(offering, "explain", context)).messages
         await house.until(door, lambda _: workers_alive() == 0)
+
+
+async def test_a_question_waits_for_no_prompt_that_is_made_ahead(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    made = build
+
+    def slow(*values: Any, context: int, **options: Any) -> Any:
+        return made(*values, context=context, **options) if context == 1234 else go_on.wait(PATIENCE_S)
+
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        plan, offering = house.app.planner, house.app.offers.all()[0]
+        monkeypatch.setattr(planner, "build", slow)
+        monkeypatch.setattr(planner, "build_inline", lambda *_, **__: go_on.wait(PATIENCE_S))
+        view = View(workspace=str(house.workspace), path=str(house.workspace / "a.py"), version=1, text="x = ")
+        place = Complete(view=view, line=0, character=4, ahead=True)
+        ahead: list[asyncio.Task[Any]] = [
+            asyncio.create_task(plan.completion(place, (), context)) for context in (1, 2)
+        ]
+        ahead += [asyncio.create_task(plan.turn(offering, "explain", n, speculative=True)) for n in (1, 2)]
+        await house.until(door, lambda _: workers_alive() >= 2)
+        assert (await plan.turn(offering, "explain", 1234)).messages
+        go_on.set()
+        await asyncio.gather(*ahead)
 
 
 async def test_an_offer_that_no_template_can_name_has_the_name_of_its_test(

@@ -53,9 +53,13 @@ class Planner:
         self._anchors: OrderedDict[str, str] = OrderedDict()
         self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int], _Kept] = OrderedDict()
         self._workers = Workers(2, BUILD_S)
+        self._guess_workers = Workers(2, BUILD_S)
 
-    async def turn(self, offering: Offering, intent: Intent, context: int) -> PlannedTurn:
-        """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time."""
+    async def turn(self, offering: Offering, intent: Intent, context: int, *, speculative: bool = False) -> PlannedTurn:
+        """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time.
+
+        What is not `speculative` waits for nothing that is.
+        """
         key = offering.id, offering.changed, intent, context
         try:
             template = self._templates.get(template_name(offering, intent))
@@ -66,7 +70,7 @@ class Planner:
             raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
         if kept is None or kept.template is not template or not holds(kept.seen):
-            kept = await self._built(offering, template, context)
+            kept = await self._work(lambda: self._build(offering, template, context), speculative)
             self._kept[key] = kept
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
@@ -77,7 +81,7 @@ class Planner:
 
     async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
         """The turn at a place. Raises `TurnError`."""
-        return await self._work(lambda: self._complete(message, gap, context))
+        return await self._work(lambda: self._complete(message, gap, context), message.ahead)
 
     def _complete(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
         look = self._texts.look(message.view.workspace)
@@ -92,12 +96,9 @@ class Planner:
         kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
-    async def _built(self, offering: Offering, template: Template, context: int) -> _Kept:
-        return await self._work(lambda: self._build(offering, template, context))
-
-    async def _work(self, work: Callable[[], Built]) -> Built:
+    async def _work(self, work: Callable[[], Built], speculative: bool) -> Built:
         try:
-            return await self._workers.do(work)
+            return await (self._guess_workers if speculative else self._workers).do(work)
         except TookTooLong:
             raise TurnError("its files take too long to look through for secrets") from None
 

@@ -243,7 +243,7 @@ class Speculator:
 
     async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | None:
         try:
-            return await self.planner.turn(offering, intent, self.context)
+            return await self.planner.turn(offering, intent, self.context, speculative=True)
         except Outdated as fault:
             log.info("offer %s is withdrawn: its test or file is gone", offering.id)
             self._no_turn = str(fault)
