@@ -1,12 +1,14 @@
 """A parser or a template that loops or raises costs one offer; the daemon and the other offers go on."""
 
 import asyncio
+import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from intentd import planner
+from intentd import planner, texts
 from intentd.door import Door
 from intentd.intake import Intake
 from intentd.limits import Limits
@@ -68,6 +70,37 @@ async def test_a_prompt_that_is_made_for_ever_costs_its_offer_alone(
         house.app.planner._workers._seconds = PATIENCE_S
         assert (await house.app.planner.turn(offering, "explain", context)).messages
         await house.until(door, lambda _: workers_alive() == 0)
+
+
+async def test_a_prompt_that_took_too_long_is_not_made_again_for_a_guess_until_its_files_change(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "SETTLED_NS", -(10**9))
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        plan, offering, tries = house.app.planner, house.app.offers.all()[0], 0
+
+        async def late(work: Callable[[], Any]) -> Any:
+            nonlocal tries
+            tries += 1
+            work()
+            raise TookTooLong
+
+        async def attempt(*, speculative: bool) -> int:
+            with pytest.raises(TurnError, match="too long"):
+                await plan.turn(offering, "explain", 1234, speculative=speculative)
+            return tries
+
+        with monkeypatch.context() as slow:
+            for workers in (plan._workers, plan._guess_workers):
+                slow.setattr(workers, "do", late)
+            assert [await attempt(speculative=True) for _ in range(3)] == [1, 1, 1]
+            assert [await attempt(speculative=False) for _ in range(2)] == [2, 3]
+            assert await attempt(speculative=True) == 3
+            os.utime(offering.failure.path)
+            assert await attempt(speculative=True) == 4
+        assert (await plan.turn(offering, "explain", 1234)).messages
 
 
 async def test_a_question_waits_for_no_prompt_that_is_made_ahead(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,10 @@ BUILD_S = 10.0
 """So long a turn may take to build: hostile files are slow to scrub."""
 
 
+class _TooLong(TurnError):
+    """Is kept for guesses alone: who asks has it tried again."""
+
+
 @frozen
 class _Kept:
     template: Template
@@ -69,9 +73,9 @@ class Planner:
             log.error("a template could not be read:\n%s", told(fault))
             raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
-        if kept is None or kept.template is not template or not holds(kept.seen):
-            kept = await self._work(lambda: self._build(offering, template, context), speculative)
-            self._kept[key] = kept
+        again = kept is not None and isinstance(kept.result, _TooLong) and not speculative
+        if kept is None or again or kept.template is not template or not holds(kept.seen):
+            kept = self._kept[key] = await self._built(offering, template, context, speculative)
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -96,14 +100,20 @@ class Planner:
         kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
+    async def _built(self, offering: Offering, template: Template, context: int, speculative: bool) -> _Kept:
+        look = self._texts.look(offering.workspace)
+        try:
+            return await self._work(lambda: self._build(offering, template, context, look), speculative)
+        except _TooLong as fault:
+            return _Kept(template, fault, dict(look.seen))  # its thread may still look
+
     async def _work(self, work: Callable[[], Built], speculative: bool) -> Built:
         try:
             return await (self._guess_workers if speculative else self._workers).do(work)
         except TookTooLong:
-            raise TurnError("its files take too long to look through for secrets") from None
+            raise _TooLong("its files take too long to look through for secrets") from None
 
-    def _build(self, offering: Offering, template: Template, context: int) -> _Kept:
-        look = self._texts.look(offering.workspace)
+    def _build(self, offering: Offering, template: Template, context: int, look: Look) -> _Kept:
         result: PlannedTurn | TurnError
         try:
             look.note(str(look.workspace.root / OPT_OUT_FILE))
