@@ -1,8 +1,19 @@
 """The daemon without modeld, and when modeld dies and comes back."""
 
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from intentd import planner
+from intentd.messages import Complete
+from intentd.shown import View
+from modelwire.client import Client
 from modelwire.errors import WireError
+from modelwire.messages import Reason
+from modelwire.testing import PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, turns, warm
 
 
@@ -36,3 +47,48 @@ async def test_a_modeld_that_is_lost_in_an_answer_is_said(house: House) -> None:
         with pytest.raises(WireError) as caught:
             await ask(house, door)
         assert caught.value.retry
+
+
+async def test_a_modeld_that_is_lost_while_a_prompt_is_made_is_found_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    making: list[object] = []
+
+    def slow(make: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(*values: Any, **options: Any) -> Any:
+            making.append(make)
+            go_on.wait(PATIENCE_S)
+            return make(*values, **options)
+
+        return wait
+
+    for name in ("build_view", "build_inline"):
+        monkeypatch.setattr(planner, name, slow(getattr(planner, name)))
+    path = str(house.workspace / "a.py")
+    view = View(workspace=str(house.workspace), path=path, version=1, text="x = 1", selection=(0, 1))
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        question = asyncio.create_task(ask(house, door, view=view))
+        completion = door.start(Complete(view=view, line=0, character=4))
+        await house.until(door, lambda _: len(making) == 2)
+        await house.modeld.die()
+        await house.until(door, lambda status: not status.modeld_reachable)
+        await house.modeld.start()
+        go_on.set()
+        assert (await question)[0] == "Hello, world"
+        assert (await completion.done()).reason is Reason.END
+
+
+async def test_nobody_finds_a_connection_to_modeld_that_closes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: asyncio.Queue[bool] = asyncio.Queue()
+    close = Client.close
+
+    async def watched(client: Client) -> None:
+        seen.put_nowait(house.app.speculator.reachable)
+        await close(client)
+
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.until(door, lambda status: status.modeld_reachable)
+        monkeypatch.setattr(Client, "close", watched)
+        await house.modeld.die()
+        assert await seen.get() is False

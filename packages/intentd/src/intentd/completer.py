@@ -35,13 +35,13 @@ class Completer:
         """The replies to `editor`; closing the iterator ends it. Raises `WireError`, `DaemonUnreachable`."""
         if message.ahead and (refusal := self._refusal()):
             raise WireError(ErrorCode.NOT_READY, refusal, retry=True)
-        client = await self.speculator.reach()
+        await self.speculator.reach()  # says what its model takes
         try:
             completion = await self.planner.completion(message, self.speculator.gap, self.speculator.context)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
         with self.speculator.busy():
-            async with self._send(client, editor, message, completion) as stream:
+            async with self._send(await self.speculator.reach(), editor, message, completion) as stream:
                 async for reply in self._read(stream, completion.lead, message):
                     yield reply
 

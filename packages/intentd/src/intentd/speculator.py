@@ -123,13 +123,16 @@ class Speculator:
         while True:
             try:
                 async with Client(self.endpoint, name="intentd", timeout=TIMEOUT_S) as client:
-                    await self._meet(client)
-                    delay = FIRST_RETRY_S
-                    await self._keep(client)
+                    try:
+                        await self._meet(client)
+                        delay = FIRST_RETRY_S
+                        await self._keep(client)
+                    finally:
+                        self._part()  # before it is closed: nobody must find one that closes
             except FAULTS as fault:
                 log.debug("modeld: %s", fault)
             finally:
-                await self._part()
+                await self._guesser.drop()
             await self._wait(delay)
             delay = min(delay * 2, LAST_RETRY_S)
 
@@ -169,8 +172,7 @@ class Speculator:
             if not client.connected:
                 raise
 
-    async def _part(self) -> None:
-        await self._guesser.drop()
+    def _part(self) -> None:
         self._client = None
         self._connected.clear()
         self._warm.clear()
@@ -265,7 +267,7 @@ class Speculator:
 
         It never waits for the guess: modeld adopts that or stops it. Raises `WireError`, `DaemonUnreachable`.
         """
-        client = await self.reach()
+        await self.reach()  # says how long a prompt may be
         try:
             turn = await self.planner.turn(offering, intent, self.context)
         except TurnError as fault:
@@ -275,7 +277,7 @@ class Speculator:
         try:
             if turn.focus is not None:
                 yield turn.focus
-            async with self._send(client, offering, turn, speculative=False) as stream:
+            async with self._send(await self.reach(), offering, turn, speculative=False) as stream:
                 async for reply in stream:
                     if isinstance(reply, Done):
                         self._answered(offering, intent, turn, reply)
