@@ -30,7 +30,7 @@ from modelwire.messages import (
     Turn,
 )
 from modelwire.protocol import CONTROL, Protocol
-from modelwire.testing import Script, ScriptedDaemon
+from modelwire.testing import PATIENCE_S, Script, ScriptedDaemon
 
 PROMPT: Prompt = (Text(text="abc"),)
 
@@ -283,12 +283,20 @@ async def test_done_is_given_with_what_the_daemon_said(daemon: ScriptedDaemon) -
         assert await turn(client).done() == done
 
 
-async def test_closing_the_client_ends_an_operation_that_still_looks_for_the_daemon(daemon: ScriptedDaemon) -> None:
+@pytest.mark.parametrize("turns_of_the_loop", [0, 1])
+async def test_closing_the_client_ends_an_operation_that_still_looks_for_the_daemon(
+    daemon: ScriptedDaemon, turns_of_the_loop: int
+) -> None:
     async with Client(daemon.endpoint) as client:
         await daemon.die()
         daemon.script.drop = {Hello, Turn}
         await daemon.start()
+        async with asyncio.timeout(PATIENCE_S):
+            while client.connected:  # noqa: ASYNC110  (libzmq's thread notices it, without an event of ours)
+                await asyncio.sleep(0)
         stream = turn(client)
-        await asyncio.sleep(0)
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0)
     with pytest.raises(WireError, match="went away"):
-        await stream.done()
+        async with asyncio.timeout(PATIENCE_S):
+            await stream.done()

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import deque
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -228,7 +229,9 @@ class Connection:
         if self._link and self._link.alive:
             self._link.begin(stream.id, message, stream)
         else:
-            self._late[stream.id] = asyncio.get_running_loop().create_task(self._start_late(stream, message))
+            task = asyncio.get_running_loop().create_task(self._start_late(stream, message))
+            task.add_done_callback(partial(self._no_longer_late, stream))
+            self._late[stream.id] = task
         return stream
 
     def detach(self, op: str) -> None:
@@ -241,13 +244,14 @@ class Connection:
     async def _start_late(self, stream: OperationStream, message: Any) -> None:
         try:
             (await self._connected()).begin(stream.id, message, stream)
-        except asyncio.CancelledError:
-            stream.fail(lost(self._protocol.service))
-            raise
         except Exception as fault:  # whatever it is, it is the stream's reader who must know
             stream.fail(fault)
-        finally:
-            self._late.pop(stream.id, None)
+
+    def _no_longer_late(self, stream: OperationStream, task: "asyncio.Task[None]") -> None:
+        """A task that is cancelled before its first step runs nothing of itself."""
+        self._late.pop(stream.id, None)
+        if task.cancelled():
+            stream.fail(lost(self._protocol.service))
 
     async def _ask(self, link: Link, message: Any, within: float | None = None) -> Any:
         op, waiting = self._next_op(), Answer()
