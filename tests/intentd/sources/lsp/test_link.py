@@ -52,6 +52,16 @@ def test_one_that_ends_at_once_is_not_started_again_and_again(starter: Starter) 
     assert not starter._children
 
 
+def test_one_that_cannot_be_started_is_logged_and_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(link, "START_EVERY_S", 0.0)
+    starter = Starter("ipc:///nowhere/intentd.sock", ("/nowhere/intentd",))
+    for _ in range(2):
+        starter()
+    assert caplog.text.count("intentd could not be started: No such file or directory") == 2
+
+
 async def test_a_question_waits_for_a_daemon_that_is_being_started(house: House) -> None:
     await house.app.stop()
     wanted = asyncio.Event()

@@ -43,9 +43,12 @@ class Starter:
         self._last = time.monotonic()
         log.info("starting intentd")
         quiet = subprocess.DEVNULL
-        self._children.append(
-            subprocess.Popen(self._argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-        )
+        try:
+            child = subprocess.Popen(self._argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        except OSError as fault:  # too many processes, say: later it may work, or another one starts it
+            log.warning("intentd could not be started: %s", fault.strerror)
+        else:
+            self._children.append(child)
 
 
 class Link:
