@@ -78,6 +78,15 @@ async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
         assert keeper.problem == "modeld could not be started: No such file or directory"
 
 
+async def test_a_line_that_is_far_too_long_is_passed_over_and_what_comes_behind_it_read(endpoint: str) -> None:
+    """A pipe that nobody reads would hold up what modeld logs, and modeld."""
+    words = "import sys; sys.stderr.write(1_000_000 * 'x' + '\\n'); sys.exit('modeld: no such model')"
+    async with keeping(endpoint, sys.executable, "-c", words) as keeper:
+        keeper.want()
+        await until(lambda: bool(keeper.problem))
+        assert keeper.problem == "modeld ended with status 1: modeld: no such model"
+
+
 async def test_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
     started = tmp_path / "started"
     async with ScriptedDaemon() as daemon, keeping(daemon.endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:

@@ -73,8 +73,9 @@ class ModeldKeeper:
         """(whether it said that it serves, its last line)."""
         assert process.stderr is not None
         served, last = False, ""
-        with contextlib.suppress(ValueError):  # a line that is far too long
-            async for line in process.stderr:
+        while not process.stderr.at_eof():
+            with contextlib.suppress(ValueError):  # a line that is far too long is dropped as it comes
+                line = await process.stderr.readline()
                 last = line.decode(errors="replace").strip()[:MAX_LINE] or last
                 served = served or "serving" in last
                 self.problem = "" if served else self.problem
