@@ -149,6 +149,22 @@ async def test_an_answer_whose_daemon_is_killed_has_failed_and_was_not_stopped()
     assert len(answers) == 0
 
 
+async def test_a_request_that_is_cancelled_just_when_its_stream_is_there_ends_that() -> None:
+    """S9"""
+    daemon, seen = Daemon(there=False), Seen()
+    waiting = asking(Answers(daemon), seen)  # type: ignore[arg-type]
+    await settled()
+    daemon.there.set()
+    async with asyncio.timeout(PATIENCE_S):
+        while not daemon.streams:  # noqa: ASYNC110  (an event would tell of it some turns of the loop later)
+            await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    (stream,) = daemon.streams
+    assert stream.replies.get_nowait() == Done(reason=Reason.CANCELLED)
+    assert seen.said[-1] == ("answer-1", "end cancelled")
+
+
 async def test_a_request_that_is_cancelled_while_a_daemon_is_awaited_asks_nothing() -> None:
     daemon, seen = Daemon(there=False), Seen()
     answers = Answers(daemon)  # type: ignore[arg-type]

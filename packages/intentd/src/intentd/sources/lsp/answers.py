@@ -76,8 +76,10 @@ class Answers:
         except FAULTS:
             answer.reason = FAILED
             raise
+        except asyncio.CancelledError:
+            await _end(opening)  # its stream may be there, and not taken yet
+            raise
         finally:
-            opening.cancel()
             self._open.pop(answer.id, None)
             listener.end(answer.id, str(answer.reason))
         return answer
