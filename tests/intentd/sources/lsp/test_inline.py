@@ -45,8 +45,8 @@ async def test_a_completion_is_made_before_it_is_asked_for(house: House, editors
         assert (turn.speculative, turn.ahead) == (True, True)
         assert turn.prefix == (Text(text="def area(width, height):\n    return "),)
         async with house.connect() as door:
-            status = await house.until(door, lambda status: "inline" in status.triggers)
-        assert status.triggers["inline"]["hits"] == 1
+            status = await house.until(door, lambda status: status.triggers["inline"]["asks"] == 1)
+        assert status.triggers["inline"]["misses"] == 0
 
 
 async def test_what_is_asked_is_what_would_have_been_made_ahead(house: House, editors: Editors) -> None:
