@@ -1,8 +1,10 @@
 """Which guesses are interrupted, and how the time of one is foretold."""
 
+import math
+
 import pytest
 
-from bench.interruptions import AFFORDABLE, LONG, SHORTEST, Pace, Plan
+from bench.interruptions import AFFORDABLE, LONG, SHORTEST, Pace, Plan, Trial, Trials
 
 PLAN = Plan(requests=300, answers=60, longest=8000, seed=1)
 
@@ -35,3 +37,24 @@ def test_two_points_are_enough_for_a_straight_line() -> None:
     pace = Pace()
     pace.learn([(100, 1.0), (200, 2.0)])
     assert pace.seconds(400) == pytest.approx(4.0)
+
+
+async def test_a_guess_that_was_over_is_met_once_more_and_sooner() -> None:
+    met: list[Trial] = []
+
+    class Told(Trials):
+        async def _measure_pace(self) -> None:
+            pass
+
+        async def _chunk_ms(self) -> float:
+            return 1.0
+
+        async def _interrupt(self, trial: Trial) -> bool:
+            met.append(trial)
+            return len(met) != 1
+
+    told = Told(None, None, Plan(requests=2, answers=2, longest=800, seed=1), cap_s=1.0)  # type: ignore[arg-type]
+    await told.run(until=math.inf)
+    first, again, other = met
+    assert (again.tokens, again.phase, again.answer) == (first.tokens, first.phase / 2, False)
+    assert other not in (first, again)

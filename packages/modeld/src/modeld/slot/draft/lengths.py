@@ -145,23 +145,23 @@ class Acceptance:
     """How often the next token of a place was right, by kind and match length. Old observations fade."""
 
     rates: list[list[float]] = field(factory=lambda: [list(row) for row in PRIOR])
-    left: int = 0
-    """Copies that an edit ended, in all answers."""
+    turns: int = 0
+    """How often `steady` fell or began anew; what was concluded from it before does not hold."""
     _right: list[list[float]] = field(factory=lambda: [[rate * PRIOR_WEIGHT for rate in row] for row in PRIOR])
     _seen: list[list[float]] = field(factory=lambda: [[PRIOR_WEIGHT] * len(row) for row in PRIOR])
     observed: int = 0
     _copied: float = COPIED
-    _left_in_answer: float = LEFT
+    _left: float = LEFT
 
     def begin(self) -> None:
         """Another answer may be edited more densely, or less."""
-        self._copied, self._left_in_answer = COPIED, LEFT
-        self.left += 1
+        self._copied, self._left = COPIED, LEFT
+        self.turns += 1
 
     @property
     def steady(self) -> float:
         """The chance that a copy of this answer goes on for another token."""
-        return 1.0 - self._left_in_answer / self._copied
+        return 1.0 - self._left / self._copied
 
     def rate(self, kind: int, length: int) -> float:
         return self.rates[kind][bucket(length)]
@@ -169,8 +169,8 @@ class Acceptance:
     def observe(self, kind: int, length: int, right: bool) -> None:
         if length >= STEADY:
             self._copied += 1
-            self._left_in_answer += not right
-            self.left += not right
+            self._left += not right
+            self.turns += not right
         column = bucket(length)
         rights, seen = self._right[kind], self._seen[kind]
         rights[column] += right
@@ -196,12 +196,12 @@ class Lengths:
     _prices: list[list[float]] = field(factory=list)
     _chosen: dict[tuple[int, int], int] = field(factory=dict)
     _looked: int = 0
-    _left: int = -1
+    _turns: int = -1
     _table: list[float] = field(factory=list)
 
     def choose(self, kind: int, length: int, limit: int) -> int:
         """How many tokens to draft from a place, at most `limit`; 0 where none pays."""
-        known = self._table is self.costs.table and self._left == self.acceptance.left
+        known = self._table is self.costs.table and self._turns == self.acceptance.turns
         if not known or self.acceptance.observed - self._looked >= REFRESH:
             self._look()
         key = (kind, bucket(length) if length >= BUCKETS[-1] else length)
@@ -239,7 +239,7 @@ class Lengths:
         self._prices = [[self._price(row, least) for least in BUCKETS] for row in self.acceptance.rates]
         self._chosen.clear()
         self._table = self.costs.table
-        self._looked, self._left = self.acceptance.observed, self.acceptance.left
+        self._looked, self._turns = self.acceptance.observed, self.acceptance.turns
 
     def _price(self, rates: list[float], length: int) -> float:
         """The least expected time per token, over all lengths of a draft that begins at this match length."""
