@@ -300,3 +300,23 @@ async def test_closing_the_client_ends_an_operation_that_still_looks_for_the_dae
     with pytest.raises(WireError, match="went away"):
         async with asyncio.timeout(PATIENCE_S):
             await stream.done()
+
+
+@pytest.mark.parametrize("hello_is_answered", [True, False])
+@pytest.mark.parametrize("turns_of_the_loop", [0, 1, 2, 3, 4])
+async def test_closing_the_client_ends_a_question_that_still_looks_for_the_daemon(
+    daemon: ScriptedDaemon, turns_of_the_loop: int, hello_is_answered: bool
+) -> None:
+    async with Client(daemon.endpoint) as client, asyncio.timeout(PATIENCE_S):
+        await daemon.die()
+        daemon.script.drop = set() if hello_is_answered else {Hello}
+        await daemon.start()
+        while client.connected:  # noqa: ASYNC110  (libzmq's thread notices it, without an event of ours)
+            await asyncio.sleep(0)
+        questions = [asyncio.create_task(client.status()) for _ in range(2)]
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0)
+        await client.close()
+        for question in questions:
+            with pytest.raises((WireError, DaemonUnreachable, RuntimeError)):
+                await question

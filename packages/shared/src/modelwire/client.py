@@ -165,6 +165,7 @@ class Connection:
         self._ops = itertools.count(1)
         self._context: zmq.asyncio.Context | None = None
         self._link: Link | None = None
+        self._meeting: Link | None = None
         self._welcome: Welcome | None = None
         self._connecting = asyncio.Lock()
         self._late: dict[str, asyncio.Task[None]] = {}
@@ -202,11 +203,13 @@ class Connection:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        context, self._context = self._context, None  # from here on nobody makes a link
         link, self._link = self._link, None
         if link:
             self._farewell(link)
-            await link.close()
-        context, self._context = self._context, None
+        for one in (link, self._meeting):
+            if one:
+                await one.close()
         if context:
             await asyncio.to_thread(context.term)
 
@@ -280,7 +283,9 @@ class Connection:
                 raise RuntimeError("not connected: use it inside 'async with'")
             if self._link:
                 await self._link.close()
-            link = Link(self.endpoint, self._protocol, self._codec, self._context)
+                if self._context is None:  # `close` came meanwhile
+                    raise lost(self._protocol.service)
+            link = self._meeting = Link(self.endpoint, self._protocol, self._codec, self._context)
             try:
                 self._welcome = await self._ask(link, Hello(client=self._name))
             except BaseException as fault:
@@ -288,6 +293,8 @@ class Connection:
                 if isinstance(fault, WireError) and fault.code == ErrorCode.DAEMON_LOST:
                     raise unreachable(self.endpoint, self._protocol.service) from None
                 raise
+            finally:
+                self._meeting = None
             link.beat_every(self._welcome.beat_ms)
             self._link = link
             return link

@@ -5,6 +5,7 @@ is a new link's business (`client`), so nothing that was meant for one instance 
 """
 
 import asyncio
+import contextlib
 import socket as unix
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -133,7 +134,8 @@ class Link:
             self._lose()
             for task in tasks:
                 task.cancel()
-            self._socket.disable_monitor()
+            with contextlib.suppress(zmq.ZMQError):  # a context that ends waits for the sockets, whatever they say
+                self._socket.disable_monitor()
             self._monitor.close(linger=0)
             self._socket.close()
             await asyncio.gather(*tasks, return_exceptions=True)
