@@ -79,6 +79,12 @@ def test_a_draft_ends_where_a_passage_ends() -> None:
     assert after([*FILE[:12], -1, 3, 4], FILE[:10]).draft(9) == FILE[10:12]
 
 
+def test_an_insertion_before_the_end_of_a_passage_is_not_drafted_into_the_next_one() -> None:
+    """The mark between them is no token, and a library that is given it fails."""
+    source = after([*FILE[:12], -1, *range(300, 420)], [*FILE[:12], 7, *FILE[10:12]])
+    assert source.draft(3) == []
+
+
 def test_without_a_match_there_is_no_draft() -> None:
     assert after(FILE, [1]).draft(5) == []
 

@@ -140,6 +140,8 @@ class FakeBackend:
         self._misbehave(sequence)
         if not 0 < len(tape) - start <= self._script.chunk or rows > len(tape) - start:
             raise BackendError(f"cannot extend by {len(tape) - start} tokens with {rows} rows")
+        if not 0 <= tape[start:].min() <= tape[start:].max() < self._vocabulary.size:
+            raise BackendError(f"cannot extend by ids that are not of a vocabulary of {self._vocabulary.size}")
         if self._content is not None:
             return self._extend_content(self._content, tape, start)
         self._cache.make_room(len(tape) - start)

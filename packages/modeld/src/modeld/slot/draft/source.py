@@ -104,10 +104,12 @@ class Source:
             follow += len(edit.old) or 1
         length = min(place.length + 1, LONGEST)
         if pending:
-            return pending[0], Place(follow, length, place.kind, pending[1:])
-        beyond = follow - len(tokens)
-        token = tokens[follow] if beyond < 0 else drafted[beyond] if beyond < len(drafted) else -1
-        return (token, Place(follow + 1, length, place.kind)) if token >= 0 else (None, place)
+            token, behind = pending[0], Place(follow, length, place.kind, pending[1:])
+        else:
+            beyond = follow - len(tokens)
+            token = tokens[follow] if beyond < 0 else drafted[beyond] if beyond < len(drafted) else -1
+            behind = Place(follow + 1, length, place.kind)
+        return (token, behind) if token >= 0 else (None, place)
 
     def _carried(self, before: int, token: int) -> Place | None:
         """The place moved on by a token, or None where that token leaves it."""
@@ -153,8 +155,8 @@ class Source:
         if left_at is None or home is None or place is None or place.kind is Kind.FAR or place.length < RESUMED:
             return
         self._left_at = None
-        if place.follow >= home > 0:
-            tokens, end = self.text.tokens, len(self.text)
+        tokens, end = self.text.tokens, len(self.text)
+        if place.follow >= home > 0 and tokens[home] >= 0:  # at a passage's end nothing was copied, so nothing edited
             old = tokens[home : max(home, place.follow - place.length)]
             new = tokens[left_at : max(left_at, end - place.length)]
             self._edits.learn(tokens[home - 1], tokens[home], Edit(tuple(old), tuple(new)))
