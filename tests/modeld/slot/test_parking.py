@@ -246,3 +246,83 @@ def test_the_logits_at_a_prompts_end_are_parked_with_the_answer_behind_it(bench:
     here.run(TWO, session="two")
     again = here.run(ONE, session="one", decode=TEN)
     assert (here.slot.figures().restored, again.ended.usage.forward_passes) == (1, 0)
+
+
+def test_s4_what_comes_back_may_have_to_leave_the_memory_for_what_goes(bench: MakeBench) -> None:
+    """There is room for one parked tape: the other takes it just before."""
+    here = bench(**TIGHT, settings=SlotSettings(parking_bytes=3000))
+    for session, prompt in (("one", ONE), ("two", TWO), ("one", ONE), ("two", TWO)):
+        said = here.run(prompt, session=session, decode=TEN)
+        assert said.ids == bench().run(prompt, decode=TEN).ids
+        assert here.slot.figures().parked_bytes <= 3000
+    assert (here.slot.figures().restored, here.slot.figures().parked) == (2, 1)
+
+
+def test_a_snapshot_that_had_to_leave_for_another_tape_stays_gone(bench: MakeBench) -> None:
+    here = bench(**TIGHT, settings=SlotSettings(parking_bytes=3000))
+    ids = here.run(ONE, session="one").prompt_ids
+    save(here, ids)
+    here.run(closed=(("ann", "one"),))
+    here.run(TWO, session="two")
+    here.run(base=ids, session="one")
+    assert (here.slot.figures().restored, here.slot.figures().parked) == (1, 1)
+    assert here.slot.figures().parked_bytes <= 3000
+
+
+def test_s4_what_a_session_holds_now_goes_for_its_snapshot_and_nobody_elses(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    ids = here.run("x" * 150, session="one").prompt_ids
+    save(here, ids)
+    here.run("y" * 130, session="one")
+    here.run("other", session="two")
+    again = here.run(base=ids, session="one", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.forward_passes) == (1, 0)
+    assert again.ids == bench().run("x" * 150, decode=TEN).ids
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/one"), ("real", "ann/two")]
+
+
+def test_a_tape_beyond_the_guesses_budget_does_not_come_back_for_one(bench: MakeBench) -> None:
+    """And no other guess goes for it in vain."""
+    here = bench(**TIGHT, settings=SlotSettings(spare_cells=100))
+    here.run("x" * 130, session="one")
+    here.run(TWO, session="two")
+    here.run("g" * 30, guess=True, closed=(("ann", "two"),))
+    here.run("x" * 66, session="one", guess=True)
+    assert (here.slot.figures().restored, here.slot.figures().guesses) == (0, 2)
+
+
+def test_a_tape_larger_than_the_memory_for_parked_ones_takes_nothing_out_of_it(bench: MakeBench) -> None:
+    here = bench(**TIGHT, settings=SlotSettings(parking_bytes=3000))
+    small = here.run("s" * 70, session="small").prompt_ids
+    assert save(here, small) > 0
+    here.run("b" * 200, session="big", closed=(("ann", "small"),))
+    assert save(here, [ord("b")] * 200, "too large") == 0
+    here.run("c" * 100, session="other")
+    assert here.slot.figures().parked == 1
+    here.run(base=small, session="small")
+    assert here.slot.figures().restored == 1
+
+
+def test_s4_a_guess_takes_no_parked_tape_from_its_session(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    here.run(ONE + "more", session="one", guess=True, closed=(("ann", "two"),))
+    assert (here.slot.figures().restored, here.slot.figures().parked) == (1, 1)
+    here.run("z" * 190, session="three")
+    again = here.run(ONE + "!", session="one", decode=TEN)
+    assert again.ended.usage.outcome is Outcome.WARM
+    assert again.ids == bench().run(ONE + "!", decode=TEN).ids
+
+
+def test_s6_a_state_that_is_refused_after_the_next_best_tape_went_for_it_starts_cold(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(**TIGHT)
+    here.run(ONE, session="one")
+    here.run(ONE[:30] + "t" * 150, session="two")
+    monkeypatch.setattr(here.backend, "load", _refuse)
+    again = here.run(ONE, session="one", decode=TEN)
+    here.backend.check()
+    assert (again.begun.reused, here.slot.figures().evicted) == (0, 2)
+    assert again.ids == bench().run(ONE, decode=TEN).ids

@@ -99,18 +99,20 @@ class Parking:
         return self._add(evolve(place, owner=owner, lasting=True)) if place is not None else 0
 
     def _copied(self, tape: Tape, length: int) -> Parked | None:
+        """None where it cannot be had, does not pay, or is larger than all that may be kept."""
         state = self.saved(tape, length) if self._max_bytes else None
         if state is None:
             return None
         kept = tape.kept if tape.kept is not None and tape.kept.length <= length else None
-        return Parked(owner=tape.owner, ids=tape.ids[:length], state=state, kept=kept)
+        copy = Parked(owner=tape.owner, ids=tape.ids[:length], state=state, kept=kept)
+        return copy if copy.bytes <= self._max_bytes else None
 
     def _add(self, place: Parked) -> int:
-        """Its bytes, 0 where there is no room for it."""
+        """Its bytes; others go for it."""
         self._places.append(place)
         while self.bytes > self._max_bytes:
             self._places.pop(0)
-        return place.bytes if self._places else 0
+        return place.bytes
 
     def saved(self, tape: Tape, length: int) -> State | None:
         """The state of a tape's beginning; None where the backend cannot tell it or it does not pay."""
@@ -136,11 +138,15 @@ class Parking:
         found = max(self._places, key=lambda place: common_length(place.ids, ids), default=None)
         return found if found is not None and common_length(found.ids, ids) >= resident + self._least else None
 
-    def restore(self, place: Parked, tape: Tape) -> None:
-        """Into the empty sequence of `tape`, of which only the backend learns here. Raises `BackendError`."""
-        self._places.remove(place)
-        if place.lasting:
-            self._places.append(place)
+    def restore(self, place: Parked, tape: Tape, *, stays: bool) -> None:
+        """Into the empty sequence of `tape`, of which only the backend learns here. Raises `BackendError`.
+
+        `stays`: it is parked afterwards as well, as a lasting one always is.
+        """
+        if place in self._places:  # a tape that went for it may have taken its room
+            self._places.remove(place)
+            if stays or place.lasting:
+                self._places.append(place)
         self.load(tape.sequence, place.state, len(place.ids))
         self.restored += 1
 

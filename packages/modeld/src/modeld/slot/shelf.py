@@ -13,7 +13,7 @@ from modeld.backends.base import Backend, BackendError, Ids, Logits
 from modeld.engine.messages import ShelfFigures
 from modeld.slot.cells import CellPool
 from modeld.slot.claims import Claim, Match, Wanted
-from modeld.slot.parking import Parking
+from modeld.slot.parking import Parked, Parking
 from modeld.slot.tape import Kept, Owner, Tape, TapeKind, common_length
 
 
@@ -67,7 +67,9 @@ class Shelf:
     def claim(self, wanted: Wanted) -> Claim | None:
         """The tape for an operation; None for a guess that has no room without evicting a real tape."""
         best = self._best(wanted)
-        if self._bring_back(wanted, best):
+        place = self._parking.best(wanted.ids, best.usable if best is not None else 0)
+        if place is not None:
+            self._bring_back(place, wanted, best)
             best = self._best(wanted)
         claim = self._claim_guess(wanted, best) if wanted.guess else self._claim_real(wanted, best)
         if claim is not None:
@@ -85,30 +87,27 @@ class Shelf:
 
         return max((match for match in matches if match.usable), key=rank, default=None)
 
-    def _bring_back(self, wanted: Wanted, best: Match | None) -> bool:
-        """Whether a parked tape that matches better than all resident ones is resident now."""
-        place = self._parking.best(wanted.ids, best.usable if best is not None else 0)
-        if place is None:
-            return False
-        owner = wanted.owner if place.lasting else place.owner
-        kind = TapeKind.OWNERLESS if wanted.guess or self._own(owner) is not None else TapeKind.REAL
+    def _bring_back(self, place: Parked, wanted: Wanted, best: Match | None) -> None:
+        """Makes a parked tape resident that matches better than all that are. A guess leaves it parked as well."""
+        if not wanted.guess:
+            self._retire(self._own(wanted.owner), wanted)  # so that it may go, too
+        elif len(place.ids) > min(self._spare_cells, self._pool.free + self._spares()):
+            return  # all that may go would go in vain
         tape = self._fresh(wanted, best.tape if best is not None else None)
         if tape is None:
-            return False
-        tape.owner, tape.kind = owner, TapeKind.GUESS if wanted.guess else kind
+            return
         if not self.make_room(tape, len(place.ids)):
-            self.drop(tape)
-            return False
-        tape.kind = kind
+            return self.drop(tape)
+        tape.owner, tape.kind = wanted.owner if place.lasting else place.owner, TapeKind.OWNERLESS
+        if not wanted.guess and self._own(tape.owner) is None:
+            tape.kind = TapeKind.REAL
         try:
-            self._parking.restore(place, tape)
+            self._parking.restore(place, tape, stays=wanted.guess)
         except BackendError:
-            self.drop(tape)
-            return False
+            return self.drop(tape)
         self.appended(tape, place.ids)
         tape.kept = place.kept
         self._touch(tape)
-        return True
 
     @staticmethod
     def _match(tape: Tape, wanted: Wanted) -> Match:
