@@ -1,9 +1,11 @@
 """What the slot refuses, and what it does where a library refuses or fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from modeld.backends.base import Ids
 from modeld.backends.fake import Fault
+from modeld.slot.draft import NoDrafts
 from modelwire.messages import DecodeConfig, Outcome, Reason
 
 MakeBench = Callable[..., Any]
@@ -27,6 +29,14 @@ def test_nothing_at_all_is_prefilled_and_cannot_be_answered(bench: MakeBench) ->
     here = bench()
     assert here.run().ended.reason is Reason.PREFILLED
     assert here.run(decode=TEN).failed.code == "bad_request"
+
+
+def test_a_draft_that_is_not_of_the_vocabulary_fails_as_it_would_in_a_library(bench: MakeBench) -> None:
+    class Marks(NoDrafts):
+        def propose(self, history: Ids, limit: int) -> Sequence[int]:
+            return (-1,)[:limit]
+
+    assert bench(drafters=Marks()).run("abc", decode=TEN).failed.code == "engine_failed"
 
 
 def test_ids_that_are_not_of_the_vocabulary_are_refused(bench: MakeBench) -> None:
@@ -58,10 +68,13 @@ def test_no_cells_after_all_evicts_and_tries_again(bench: MakeBench) -> None:
     assert here.slot.figures().evicted == 1
 
 
-def test_no_cells_at_all_is_an_overflow_for_a_request_and_an_early_end_for_a_guess(bench: MakeBench) -> None:
+def test_no_cells_though_some_are_free_is_the_librarys_fault_and_an_early_end_for_a_guess(bench: MakeBench) -> None:
+    """S12. A shorter prompt would not help, another try may."""
     here = bench()
     here.backend.plan(Fault.CELLS)
-    assert here.run("abc", decode=TEN).failed.code == "context_overflow"
+    failed = here.run("abc", decode=TEN).failed
+    assert (failed.code, failed.retry) == ("engine_failed", True)
+    assert here.run("abc", decode=TEN).ids == bench().run("abc", decode=TEN).ids
     here.run("real", session="two")
     here.backend.plan(Fault.CELLS)
     assert here.run("xyz", guess=True).ended.reason is Reason.CONTEXT

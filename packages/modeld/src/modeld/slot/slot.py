@@ -231,7 +231,10 @@ class Slot:
                 self._shelf.keep(work.tape, self._scoring.logits(0))
             return Reason.PREFILLED
         if outcome is Outcome.FULL and not account.guess:
-            raise _overflow(len(work.history), work.resident + self._shelf.free_cells)
+            room = work.resident + self._shelf.free_cells
+            if len(work.history) <= room:
+                raise BackendError(f"it has no room for {len(work.history)} tokens, and {room} should fit")
+            raise _overflow(len(work.history), room)
         return Reason.CONTEXT if outcome is Outcome.FULL else Reason.PREEMPTED
 
     def _generated(self, work: Work, config: DecodeConfig, account: Account, drafter: Drafter, emit: Emit) -> Reason:
