@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from modeld.backends.base import Ids
+from modeld.backends.fake_vocabulary import IM_END
 from modeld.slot.draft import NoDrafts
 from modeld.slot.generate import Answer
 from modelwire.messages import DecodeConfig, Reason
@@ -126,6 +127,41 @@ def test_text_is_whole_characters_and_half_a_one_at_the_end_is_left_out(bench: M
     said = here.run(PROMPT, decode=DecodeConfig(max_tokens=10))
     assert said.text == "😀😀"
     assert len(said.ids) == 10
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_an_answer_in_parts_says_what_it_says_at_once(bench: MakeBench, step: int) -> None:
+    """Also where a part ends inside a character, which then belongs to the next one."""
+    whole, here = bench(alphabet="é😀").run(PROMPT, decode=DecodeConfig(max_tokens=24)), bench(alphabet="é😀")
+    ids, text = whole.prompt_ids, ""
+    while len(ids) < len(whole.prompt_ids) + 24:
+        part = here.run(base=ids, decode=DecodeConfig(max_tokens=step))
+        ids, text = ids + part.ids, text + part.text
+    assert (ids, text) == (whole.prompt_ids + whole.ids, whole.text)
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "text"),
+    [
+        (b"\xc3", b"\xa9", "é"),
+        (b"a\xf0\x9f\x98", b"\x80!", "😀!"),
+        (b"\x98\x80\xc3", b"\xa9", "é"),
+        (b"\xc3", b"a", "\ufffda"),
+        ("é".encode(), b"a", "a"),
+        (b"\xff", b"a", "a"),
+        ([0xC3, IM_END], b"a", "a"),
+        (b"", b"a", "a"),
+    ],
+)
+def test_half_a_character_is_gone_on_with_and_what_was_said_is_not_said_again(
+    bench: MakeBench, before: Sequence[int], said: bytes, text: str
+) -> None:
+    sent: list[Any] = []
+    answer = Answer(DecodeConfig(max_tokens=9), bench().backend.vocabulary, sent.append, before)
+    for token in said:
+        answer.add(token)
+    answer.send()
+    assert sent[0].text == text
 
 
 def test_every_message_carries_the_ids_of_its_step_at_once(bench: MakeBench) -> None:

@@ -20,13 +20,20 @@ from modelwire.messages import DecodeConfig, Reason
 
 
 class Answer:
-    """What was generated for one request, and when it is over."""
+    """What was generated for one request, and when it is over. `before`: the ids that it goes on from."""
 
-    def __init__(self, config: DecodeConfig, vocabulary: Vocabulary, emit: Callable[[Generated], None]) -> None:
+    def __init__(
+        self,
+        config: DecodeConfig,
+        vocabulary: Vocabulary,
+        emit: Callable[[Generated], None],
+        before: Sequence[int] = (),
+    ) -> None:
         self._config = config
         self._vocabulary = vocabulary
         self._emit = emit
-        self._text = StopText(config.stop)
+        # Three tokens are enough for half a character. A special token, which has no bytes, ends one.
+        self._text = StopText(config.stop, b"".join(vocabulary.piece(token) or b"\0" for token in before[-3:]))
         self._ids: list[int] = []
         self._unsent_ids: list[int] = []
         self._unsent_text = ""

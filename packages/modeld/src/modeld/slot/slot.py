@@ -249,7 +249,7 @@ class Slot:
             else:
                 emit(message)
 
-        answer = Answer(config, self._backend.vocabulary, sent)
+        answer = Answer(config, self._backend.vocabulary, sent, before=work.history[-3:].tolist())
         drafter.begin(config.speculative_ngram)
         account.drafts = self._decode(work, config, answer, drafter, counts)
         account.generated = answer.generated

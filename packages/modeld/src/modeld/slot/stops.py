@@ -7,12 +7,14 @@ from collections.abc import Sequence
 class StopText:
     """Holds back what may still become a stop string or is not yet a whole character.
 
-    Bytes that are no UTF-8 become U+FFFD. Once `stopped`, there is no more text.
+    Bytes that are no UTF-8 become U+FFFD. Once `stopped`, there is no more text. `before`: the bytes before the text,
+    which may end inside a character.
     """
 
-    def __init__(self, stops: Sequence[str]) -> None:
+    def __init__(self, stops: Sequence[str], before: bytes = b"") -> None:
         self._stops = tuple(stops)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder.decode(before)  # whole characters were shown already, or are not of this text
         self._held = ""
         self.stopped = False
 
