@@ -37,6 +37,7 @@ class LlamaBackend:
         *,
         description: ModelDescription,
         vocabulary: LlamaVocabulary,
+        types: tuple[int, int],
         context: int,
         chunk: int,
         in_order: bool,
@@ -44,7 +45,8 @@ class LlamaBackend:
     ) -> None:
         self._model_pointer: llama.llama_model_p | None = model
         self._ctx = ctx
-        self.build = f"{version('llama-cpp-python')} {(llama.llama_print_system_info() or b'').decode()}"
+        system = (llama.llama_print_system_info() or b"").decode()
+        self.build = f"{version('llama-cpp-python')} {system} KV {types}"
         self._stop = stop  # the library holds its address
         self._memory = LlamaMemory(ctx)
         self._window = llama.llama_model_n_swa(model)

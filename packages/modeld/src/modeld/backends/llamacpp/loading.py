@@ -1,9 +1,11 @@
 """Owns how a model file becomes a `LlamaBackend`: profiles, the abort callback, and the reasons to refuse a model.
 
 Profile `exact`: rows are bit-identical whatever the width of a batch. On a CPU that takes flash attention with K and V
-in bf16 (with f16 a single row and a wide batch take other paths through the kernel), and no repacking of weights unless
-they are Q4_0. The cells of a sequence must lie in order, too (`arena`). Profile `fast`: the library's defaults with K
-and V in f16.
+of which not both are in f16 (then a single row and a wide batch take other paths through the kernel), and no repacking
+of weights unless they are Q4_0. K in q8_0 and V in f16 cost least of those. Both are in bf16 where the width of a head
+is not whole blocks of q8_0, or there is one head of keys alone: the library rotates what it quantises, and a single row
+of one head takes another kernel there. The cells of a sequence must lie in order, too (`arena`). Profile `fast`: the
+library's defaults with K and V in f16.
 """
 
 import contextlib
@@ -27,7 +29,7 @@ from modeld.models.fingerprint import fingerprint
 from modelwire.messages import ModelDescription
 
 _UBATCH = 512
-_BF16 = 30  # ggml's number of the type
+_F16, _Q8_0, _BF16 = 1, 8, 30  # ggml's numbers of the types
 _Q4_0 = str(llama.LLAMA_FTYPE_MOSTLY_Q4_0)
 
 
@@ -54,7 +56,7 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
         _refuse_unfit(path, model)
         trained = llama.llama_model_n_ctx_train(model)
         context = min(settings.context, trained) if trained > 0 else settings.context
-        ctx = _make_context(path, model, context, settings, stop)
+        ctx, types = _make_context(path, model, context, settings, stop)
     except LoadError:
         llama.llama_model_free(model)
         raise
@@ -64,6 +66,7 @@ def load(path: Path, settings: LlamaSettings, stop: StopFlag) -> LlamaBackend:
         ctx,
         description=_describe(path, model, vocabulary, digest),
         vocabulary=vocabulary,
+        types=types,
         context=context,
         chunk=min(settings.chunk, context),
         in_order=settings.profile == "exact",
@@ -121,7 +124,8 @@ def _refuse_unfit(path: Path, model: llama.llama_model_p) -> None:
 
 def _make_context(
     path: Path, model: llama.llama_model_p, context: int, settings: LlamaSettings, stop: StopFlag
-) -> llama.llama_context_p:
+) -> tuple[llama.llama_context_p, tuple[int, int]]:
+    """With the types of K and V that it has."""
     parameters = llama.llama_context_default_params()
     parameters.n_ctx = context + settings.extra_cells
     parameters.n_batch = min(settings.chunk, context)
@@ -134,16 +138,26 @@ def _make_context(
     parameters.offload_kqv = parameters.op_offload = False  # only work on the CPU can be aborted
     if settings.profile == "exact":
         parameters.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        parameters.type_k = parameters.type_v = _BF16
-    vendor_log.forget()
-    ctx: llama.llama_context_p | None = llama.llama_init_from_model(model, parameters)
+    ctx: llama.llama_context_p | None = None
+    for parameters.type_k, parameters.type_v in _types(settings.profile, model):
+        vendor_log.forget()
+        if (ctx := llama.llama_init_from_model(model, parameters)) is not None:
+            break
     if ctx is None:
         raise LoadError(
             f"cannot make a context of {context} tokens for {path}: {vendor_log.complaint()}; "
             "lower --context, or try --profile fast"
         )
     llama.llama_set_abort_callback(ctx, _strlen(), ctypes.c_void_p(stop.address))
-    return ctx
+    return ctx, (parameters.type_k, parameters.type_v)
+
+
+def _types(profile: str, model: llama.llama_model_p) -> list[tuple[int, int]]:
+    """Of K and V, the best first."""
+    if profile == "fast":
+        return [(_F16, _F16)]
+    several = llama.llama_model_n_head_kv(model) > 1
+    return [(_Q8_0, _F16), (_BF16, _BF16)] if several else [(_BF16, _BF16)]
 
 
 def _strlen() -> Any:
