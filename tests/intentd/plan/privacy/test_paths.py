@@ -81,3 +81,16 @@ def test_our_own_ignore_file_only_adds() -> None:
     assert rules.refusal("b/c.py") is None
     assert rules.refusal("x.log") == "git ignores it"
     assert rules.refusal(".env") == "files of this name hold secrets"
+
+
+@pytest.mark.parametrize("line", ["!", "bin\\", "\\", "[z-a]", "[[:none:]]", "a["])
+def test_of_an_ignore_file_only_a_line_that_git_passes_over_is_left_out(line: str) -> None:
+    rules = PathRules(ignored=[IgnoreFile("", f"before.py\n{line}\nbehind.py\n")])
+    assert rules.refusal("before.py") == rules.refusal("behind.py") == "git ignores it"
+    assert rules.refusal("a.py") is None
+
+
+def test_classes_of_characters_count_as_git_reads_them() -> None:
+    rules = PathRules(ignored=[IgnoreFile("", "*.[[:digit:]]\n[![:alpha:]_]x.py\n")])
+    assert rules.refusal("a.7") == rules.refusal("9x.py") == "git ignores it"
+    assert rules.refusal("a.b") is rules.refusal("ax.py") is rules.refusal("_x.py") is None

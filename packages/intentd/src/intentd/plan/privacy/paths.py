@@ -1,5 +1,6 @@
 """Owns which files may enter a prompt, by their path alone (I3). It opens none: ignore files come in as text."""
 
+import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
@@ -94,6 +95,19 @@ kubeconfig
 .terraform/
 """
 
+# What git knows inside of brackets and the library does not.
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": " \t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": " \t",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+_CLASS = re.compile(rf"\[:({'|'.join(_CLASSES)}):\]")
+
 
 @frozen
 class IgnoreFile:
@@ -153,7 +167,17 @@ def _ignores(rules: tuple[_Rules, ...], path: PurePosixPath, is_folder: bool) ->
 
 
 def _rules(file: IgnoreFile) -> _Rules:
-    return _Rules(PurePosixPath(file.folder), GitIgnoreSpec.from_lines(file.text.splitlines()))
+    lines = (_CLASS.sub(lambda hit: _CLASSES[hit[1]], line) for line in file.text.splitlines())
+    return _Rules(PurePosixPath(file.folder), GitIgnoreSpec.from_lines(filter(_is_rule, lines)))
+
+
+def _is_rule(line: str) -> bool:
+    """Git passes over a line that is none, as `bin\\` or `[z-a]`; the others count."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except Exception:  # of whichever engine it uses
+        return False
+    return True
 
 
 def _depth(file: IgnoreFile) -> int:
