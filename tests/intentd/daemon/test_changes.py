@@ -2,9 +2,11 @@
 
 import pytest
 
-from intentd import texts
+from intentd import planner, texts
+from intentd.messages import GetPrompt, ShownPrompt
+from intentd.sources import git
 from modelwire.messages import Cancel, Turn
-from tests.intentd.daemon.talk import House, ask, asked_text, offers, turns, warm
+from tests.intentd.daemon.talk import House, ask, asked_text, commit, offers, turns, warm
 
 
 async def test_a_file_that_changes_is_guessed_again_and_asked_as_it_is(house: House) -> None:
@@ -54,3 +56,23 @@ async def test_a_guess_that_a_change_made_wrong_while_it_was_made_is_replaced(ho
         await house.modeld.wait_for(Cancel, 1)
         await house.modeld.wait_until(lambda: "== 121" in str(turns(house, speculative=True)[-1].suffix))
         assert len(turns(house, speculative=True)) == 2
+
+
+@pytest.mark.parametrize("held", [None, b"\0", git.Unanswered()])
+async def test_a_file_shows_no_change_where_git_does_not_say_what_it_held(
+    house: House, monkeypatch: pytest.MonkeyPatch, held: object
+) -> None:
+    """It would show as added from its first line to its last."""
+
+    def content(*_: object) -> object:
+        if isinstance(held, Exception):
+            raise held
+        return held
+
+    monkeypatch.setattr(planner, "content", content)
+    commit(house.workspace)
+    (house.workspace / "shop" / "prices.py").write_text("RATE = 2\n")
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+    assert "last commit:\n(nothing)\n" in shown.messages[-1][1]

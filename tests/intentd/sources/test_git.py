@@ -54,12 +54,17 @@ def test_below_the_root_of_the_repository_only_what_is_there_is_told(repository:
     assert names(repository, git.changed(str(repository / "shop"))) == ["shop/a.py"]
 
 
-def test_names_of_any_bytes_are_told(repository: Path) -> None:
-    odd = repository / os.fsdecode(b"new\nline \xff.py")
-    odd.write_text("old\n")
-    commit(repository)
-    odd.write_text("new\n")
-    assert names(repository, git.changed(str(repository))) == [odd.name]
+def test_names_that_a_prompt_can_say_are_told(repository: Path) -> None:
+    odd = [repository / os.fsdecode(name) for name in (b"new\nline.py", b"caf\xc3\xa9.py", b"caf\xe9.py")]
+    for text in ("old\n", "new\n"):
+        for path in odd:
+            path.write_text(text)
+        if text == "old\n":
+            commit(repository)
+    assert names(repository, git.changed(str(repository))) == [
+        "caf\N{LATIN SMALL LETTER E WITH ACUTE}.py",
+        "new\nline.py",
+    ]
 
 
 def test_without_a_repository_a_commit_or_git_nothing_was_changed(
@@ -72,7 +77,16 @@ def test_without_a_repository_a_commit_or_git_nothing_was_changed(
     (repository / "c.py").write_text("new\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert git.changed(str(repository)) == ()
-    assert git.content(str(repository), "0" * 40) is None
+    with pytest.raises(git.Unanswered):
+        git.content(str(repository), "0" * 40)
+
+
+def test_git_is_asked_again_for_what_it_did_not_say(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = run(repository, "rev-parse", "HEAD:c.py").strip()
+    with monkeypatch.context() as without, pytest.raises(git.Unanswered):
+        without.setenv("PATH", "")
+        git.content(str(repository), blob)
+    assert git.content(str(repository), blob) == b"c.py\n"
 
 
 def test_a_large_file_is_not_read(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, 
 from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
 from intentd.shown import View
-from intentd.sources.git import content
+from intentd.sources.git import Unanswered, content
 from intentd.texts import Look, Texts, holds
 from intentd.workers import TookTooLong, Workers
 from intentd.workspace import OPT_OUT_FILE, Signature
@@ -142,10 +142,13 @@ class Planner:
             before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
         )
 
-    def _before(self, workspace: str, changed: Changed) -> str:
-        """What a file held at the last commit, scrubbed whole (I3)."""
-        data = content(workspace, changed.blob)
-        return "" if data is None or b"\0" in data else self._texts.fit(data)
+    def _before(self, workspace: str, changed: Changed) -> str | None:
+        """What a file held at the last commit, scrubbed whole (I3); None where that cannot be shown, or git is mute."""
+        try:
+            data = content(workspace, changed.blob)
+        except Unanswered:
+            return None
+        return None if data is None or b"\0" in data else self._texts.fit(data)
 
     def _check(self, offering: Offering, look: Look) -> None:
         """Raises `Outdated` where what was there when the first turn was built is gone."""

@@ -21,6 +21,8 @@ from modelwire.messages import ChatMessage, DecodeConfig, Prompt
 
 Read = Callable[[str], str | None]
 """The scrubbed text of a file by its absolute path; None where it may not be read or is not there."""
+Before = Callable[[], str | None]
+"""The scrubbed text of a file at the last commit; None where that is not known."""
 
 CHARACTERS_PER_TOKEN = 3
 """Code has more characters a token than that with every tokenizer in use; so a prompt of so many surely fits."""
@@ -83,11 +85,11 @@ def build(
     workspace: str,
     context: int,
     read: Read,
-    before: Mapping[str, Callable[[], str]] | None = None,
+    before: Mapping[str, Before] | None = None,
 ) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room.
 
-    `before` gives, for files that were changed, their scrubbed text at the last commit.
+    `before` is for files that were changed.
     """
     room = _room(template, context)
     shares = _SHARES_WITH_DIFF if template.shows_diff else _SHARES
@@ -177,10 +179,11 @@ class _Files:
         name = posixpath.relpath(path, self._workspace)
         return f"{name}:\n```\n{part}\n```"
 
-    def diff(self, path: str, before: Callable[[], str]) -> str:
+    def diff(self, path: str, before: Before) -> str:
         """Nothing of a file that may not be read now: what it held before may not be shown either."""
         now = "\n".join(self.lines(path))
-        return diff(posixpath.relpath(path, self._workspace), before(), now) if now else ""
+        held = before() if now else None
+        return "" if held is None else diff(posixpath.relpath(path, self._workspace), held, now)
 
 
 def _test_line(failure: Failure, files: _Files) -> int | None:
@@ -234,7 +237,7 @@ def _named(failure: Failure, line: int | None, files: _Files) -> Iterator[Locati
                 yield there
 
 
-def _diff(failure: Failure, files: _Files, before: Mapping[str, Callable[[], str]], limit: int) -> str:
+def _diff(failure: Failure, files: _Files, before: Mapping[str, Before], limit: int) -> str:
     """What was changed since the last commit."""
     named = dict.fromkeys([*(frame.path for frame in _nearest_first(failure)), failure.path])
     order = [path for path in named if path in before] + sorted(before.keys() - named)

@@ -1,4 +1,5 @@
-"""Owns asking git: which files differ from the last commit, and what stood in them there. It reads none of them itself.
+"""Owns asking git: which files differ from the last commit, what stood in them there, and which ignore file is the
+user's own. It reads none of them itself.
 
 Git is started so that it runs no hook, monitor or driver of the repository's, fetches nothing and writes nothing. (It
 may run the filters of a file to compare it, as `git status` does.) For a worker thread: it can take a while.
@@ -17,6 +18,8 @@ MAX_BLOB_BYTES = 256 * 1024
 MAX_CHANGED = 200
 _PLAIN_FILE = re.compile(rb":100(?:644|755) 100(?:644|755) ([0-9a-f]{40,64}) [0-9a-f]+ M")
 _OPTIONS = ("--no-optional-locks", "-c", "core.fsmonitor=false")
+_SETTINGS = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+"""Of git's variables only those count that say where the user's settings are."""
 _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_LAZY_FETCH": "1",
@@ -25,27 +28,46 @@ _ENVIRONMENT = {
 }
 
 
+class Unanswered(Exception):
+    """Git is not there, failed, or took too long. It may answer the next time, so nothing is made of it."""
+
+
 def changed(root: str) -> tuple[Changed, ...]:
-    """The files at or below `root` that were changed since the last commit, by their paths; empty without git."""
+    """The files at or below `root` that were changed since the last commit, by their paths; empty without git.
+
+    Those with a name that is no UTF-8 are left out: no prompt could say it.
+    """
     words = ("diff-index", "-z", "--raw", "--no-renames", "--ignore-submodules=all", "--diff-filter=M", "--relative")
-    told = (_git(root, *words, "HEAD", "--") or b"").split(b"\0")
+    try:
+        told = _git(root, *words, "HEAD", "--").split(b"\0")
+    except Unanswered:
+        return ()
     pairs = zip(told[::2], told[1::2], strict=False)
-    hits = ((_PLAIN_FILE.fullmatch(line), path) for line, path in pairs)
-    found = [Changed(os.path.join(root, os.fsdecode(path)), hit[1].decode()) for hit, path in hits if hit]  # noqa: PTH118
+    hits = (
+        (_PLAIN_FILE.fullmatch(line), path) for line, path in pairs if path == path.decode(errors="ignore").encode()
+    )
+    found = [Changed(os.path.join(root, path.decode()), hit[1].decode()) for hit, path in hits if hit]  # noqa: PTH118
     return tuple(sorted(found)[:MAX_CHANGED])
 
 
 @lru_cache(maxsize=32)
 def content(root: str, blob: str) -> bytes | None:
-    """What a file held at the last commit; None for a large one, or where git does not say."""
+    """What a file held at the last commit; None for a large one. Raises `Unanswered`."""
     size = _git(root, "cat-file", "-s", blob)
-    if size is None or not size.strip().isdigit() or int(size) > MAX_BLOB_BYTES:
-        return None
-    return _git(root, "cat-file", "blob", blob)
+    return _git(root, "cat-file", "blob", blob) if int(size) <= MAX_BLOB_BYTES else None
 
 
-def _git(root: str, *words: str) -> bytes | None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+def ignore_file(root: str, default: str) -> str:
+    """The ignore file of the user's own, by its path, which may be relative to `root`; empty for none, and where
+    nothing is set the default. Raises `Unanswered`.
+    """
+    told = _git(root, "config", "--type=path", "--default", default, "--get", "core.excludesFile")
+    return os.fsdecode(told).removesuffix("\n")
+
+
+def _git(root: str, *words: str) -> bytes:
+    """What git prints. Raises `Unanswered`."""
+    kept = {name: value for name, value in os.environ.items() if name in _SETTINGS or not name.startswith("GIT_")}
     try:
         ended = subprocess.run(
             ["git", *_OPTIONS, "-C", root, *words],
@@ -56,6 +78,8 @@ def _git(root: str, *words: str) -> bytes | None:
             timeout=GIT_S,
             check=False,
         )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    return ended.stdout if ended.returncode == 0 else None
+    except (OSError, ValueError, subprocess.TimeoutExpired) as fault:
+        raise Unanswered(str(fault)) from None
+    if ended.returncode != 0:
+        raise Unanswered(f"git {words[0]} ended with status {ended.returncode}")
+    return ended.stdout
