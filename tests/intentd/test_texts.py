@@ -1,6 +1,7 @@
 """I3 for files: what the rules refuse is not read, what is read is scrubbed, and neither costs anything twice."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,99 @@ def test_ignored_files_are_not_read(tmp_path: Path, read: Callable[[str], str | 
     (tmp_path / file).write_text("private.py\n")
     assert read("sub/private.py") is None
     assert read("sub/open.py") == "y"
+
+
+@pytest.fixture
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's settings, of git too, are the test's."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=n", "-c", "user.email=e@test.test", "-c", "protocol.file.allow=always")
+    return subprocess.run(["git", *who, *words], cwd=folder, check=False, capture_output=True, text=True).stdout
+
+
+def repository(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for words in (("init", "-q"), ("commit", "-qm", "m", "--allow-empty")):
+        git(folder, *words)
+    return folder
+
+
+@pytest.mark.usefixtures("_home")
+@pytest.mark.parametrize("layout", ["worktree", "submodule"])
+def test_ignored_files_are_not_read_where_git_is_a_file(tmp_path: Path, layout: str) -> None:
+    """I3: in a linked worktree and in a submodule the rules are in the folder that it leads to."""
+    one, other = repository(tmp_path / "one"), repository(tmp_path / "other")
+    root = other / "here"
+    git(one, "worktree", "add", str(root)) if layout == "worktree" else git(other, "submodule", "add", str(one), "here")
+    exclude = one / ".git" if layout == "worktree" else other / ".git" / "modules" / "here"
+    (exclude / "info" / "exclude").write_text("private.py\n")
+    for name in ("private.py", "open.py"):
+        (root / name).write_text(name)
+    assert git(root, "check-ignore", "private.py", "open.py") == "private.py\n"
+    for around in (root, other):  # also seen from the repository around it
+        look = Texts().look(str(around))
+        assert look.read(str(root / "private.py")) is None
+        assert look.read(str(root / "open.py")) == "open.py"
+
+
+@pytest.mark.usefixtures("_home")
+@pytest.mark.parametrize("scope", ["--global", "--local"])
+@pytest.mark.parametrize("value", ["{}/rules", "rules", "~/rules"])
+def test_ignored_files_are_not_read_whichever_file_the_settings_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str, value: str
+) -> None:
+    """I3"""
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    root = repository(tmp_path / "work")
+    for name in ("private.py", "open.py"):
+        (root / name).write_text(name)
+    (tmp_path / "rules" if value != "rules" else root / "rules").write_text("\N{BOM}private.py\n")
+    look = Texts().look(str(root))
+    assert look.read(str(root / "private.py")) == "private.py"
+    assert holds(look.seen)
+    git(root, "config", scope, "core.excludesFile", value.format(tmp_path))
+    assert git(root, "check-ignore", "private.py", "open.py") == "private.py\n"
+    assert not holds(look.seen)
+    assert look.read(str(root / "private.py")) is None
+    assert look.read(str(root / "open.py")) == "open.py"
+    git(root, "config", scope, "core.excludesFile", "")
+    assert look.read(str(root / "private.py")) == "private.py"
+
+
+@pytest.mark.usefixtures("_home")
+def test_of_two_rules_the_one_counts_that_counts_for_git(tmp_path: Path) -> None:
+    """I3: those of the repository stand above those of the user."""
+    root = repository(tmp_path / "work")
+    git(root, "config", "core.excludesFile", str(tmp_path / "rules"))
+    (tmp_path / "rules").write_text("!*.py\n")
+    (root / ".git" / "info" / "exclude").write_text("a.py\nb.py\n")
+    (root / ".gitignore").write_text("!b.py\nc.py\n")
+    names = ("a.py", "b.py", "c.py")
+    for name in names:
+        (root / name).write_text(name)
+    ignored = git(root, "check-ignore", *names).split()
+    assert ignored == ["a.py", "c.py"]
+    look = Texts().look(str(root))
+    assert [name for name in names if look.read(str(root / name)) is None] == ignored
+
+
+@pytest.mark.usefixtures("_home")
+def test_where_git_does_not_say_the_usual_file_of_the_user_counts(
+    tmp_path: Path, read: Callable[[str], str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I3"""
+    monkeypatch.setenv("PATH", "")
+    (tmp_path / "config" / "git").mkdir(parents=True)
+    (tmp_path / "config" / "git" / "ignore").write_text("private.py\n")
+    for name in ("private.py", "open.py"):
+        (tmp_path / name).write_text(name)
+    assert read("private.py") is None
+    assert read("open.py") == "open.py"
 
 
 def test_the_rules_of_the_repository_hold_in_a_project_inside_it(tmp_path: Path) -> None:

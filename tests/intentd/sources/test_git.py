@@ -83,9 +83,10 @@ def test_without_a_repository_a_commit_or_git_nothing_was_changed(
 
 def test_git_is_asked_again_for_what_it_did_not_say(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blob = run(repository, "rev-parse", "HEAD:c.py").strip()
-    with monkeypatch.context() as without, pytest.raises(git.Unanswered):
+    with monkeypatch.context() as without:
         without.setenv("PATH", "")
-        git.content(str(repository), blob)
+        with pytest.raises(git.Unanswered):
+            git.content(str(repository), blob)
     assert git.content(str(repository), blob) == b"c.py\n"
 
 

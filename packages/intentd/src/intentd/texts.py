@@ -67,24 +67,27 @@ class Look:
         """The text of a file; None for one outside of the root, a refused, missing, huge or binary one."""
         self.note(path)
         place = self.workspace.place(path)
-        for name in (Path(path), place or Path(path)):
-            for _, file, _ in self.workspace.ignore_files(name):
-                self.note(str(file))
+        self._note_rules(path, place)
         data = _read(place) if place else None
         return None if data is None or b"\0" in data else self.texts.fit(data)
 
     def shown(self, path: str, text: str) -> str | None:
         """A text that an editor shows of a file, which need not be there yet; None for a refused one."""
         place = self.workspace.place_of(path)
-        for name in (Path(path), place or Path(path)):
-            for _, file, _ in self.workspace.ignore_files(name):
-                self.note(str(file))
+        self._note_rules(path, place)
         return None if place is None or "\0" in text else self.texts.fit_long(text)
 
     def is_settled(self, path: str) -> bool:
         """Whether a file was read whole: written neither just before, when half of it may be there, nor meanwhile."""
         seen = self.seen.get(path)
         return seen != UNSETTLED and signature(path) == seen
+
+    def _note_rules(self, path: str, place: Path | None) -> None:
+        for name in {Path(path), place or Path(path)}:
+            for _, file, _ in self.workspace.ignore_files(name):
+                self.note(str(file))
+        for file in self.workspace.settings():
+            self.note(str(file))
 
     def note(self, path: str) -> None:
         """Before it is read: what is written meanwhile must show."""

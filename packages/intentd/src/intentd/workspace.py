@@ -1,4 +1,6 @@
-"""Owns the workspace: where its root is, and which of its files may be read (I3). It reads ignore files alone."""
+"""Owns the workspace: where its root is, and which of its files may be read (I3). It reads ignore files, and what
+git keeps of where they are.
+"""
 
 import os
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from attrs import frozen
 from platformdirs import user_config_path
 
 from intentd.plan.privacy import OWN_IGNORE_FILE, IgnoreFile, PathRules
+from intentd.sources import git
 
 _MARKS = (".git", "pyproject.toml", "setup.cfg", "pytest.ini", "package.json")
 _NOT_THEIRS = frozenset(
@@ -17,6 +20,7 @@ _NOT_THEIRS = frozenset(
 """Directories of other people's code; nobody asks about that."""
 OPT_OUT_FILE = ".noguessahead"
 MAX_IGNORE_BYTES = 64 * 1024
+MAX_PATH_BYTES = 4096
 
 Signature = tuple[int, int, int, int] | None
 """Of a file as it is: equal as long as it was not written to. None where there is none."""
@@ -78,16 +82,24 @@ class Workspace:
         return not any(self._refuses(root, name) for name in names)
 
     def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
-        """(whether our own, file, folder from the top) of every ignore file that can speak of `path`."""
+        """(whether our own, file, folder from the top) of every ignore file that can speak of `path`.
+
+        Of two in one folder the later one counts, as git has it.
+        """
         top = _top(self.root)
+        if users := _users_file(top):
+            yield False, users, ""
         for folder in reversed(path.parents):
             if folder.is_relative_to(top):
                 inside = folder.relative_to(top).as_posix()
                 inside = "" if inside == "." else inside
+                yield False, _git_folder(folder) / "info" / "exclude", inside
                 yield False, folder / ".gitignore", inside
                 yield True, folder / OWN_IGNORE_FILE, inside
-        yield False, top / ".git" / "info" / "exclude", ""
-        yield False, user_config_path("git", appauthor=False) / "ignore", ""
+
+    def settings(self) -> tuple[Path, ...]:
+        """The files in which git may be told of a further ignore file."""
+        return _settings(_top(self.root))
 
     def _refuses(self, root: Path, name: Path) -> bool:
         if _NOT_THEIRS.intersection(name.relative_to(root).parts):
@@ -106,6 +118,48 @@ def _top(root: Path) -> Path:
     return next((folder for folder in (real, *real.parents) if (folder / ".git").exists()), real)
 
 
+def _git_folder(folder: Path) -> Path:
+    """What all of a repository's worktrees share: a linked one and a submodule have a file that leads there."""
+    said = _line(folder / ".git").removeprefix("gitdir:").strip()
+    own = folder / (said or ".git")
+    return own / _line(own / "commondir") if said else own
+
+
+def _line(file: Path) -> str:
+    """What a file of git's own says; nothing where it is none."""
+    try:
+        if not file.is_file():
+            return ""
+        with file.open("rb") as stream:
+            return os.fsdecode(stream.read(MAX_PATH_BYTES)).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _users_file(top: Path) -> Path | None:
+    """The ignore file for all of the user's repositories; where git does not say, the usual one."""
+    usual = user_config_path("git", appauthor=False) / "ignore"
+    try:
+        said = _users_file_by(str(top), str(usual), tuple(signature(str(file)) for file in _settings(top)))
+    except git.Unanswered:
+        return usual
+    return top / said if said else None
+
+
+@lru_cache(maxsize=32)
+def _users_file_by(top: str, usual: str, _: tuple[Signature, ...]) -> str:
+    """Asked anew when the settings change. Raises `Unanswered`."""
+    return git.ignore_file(top, usual)
+
+
+@lru_cache(maxsize=32)
+def _settings(top: Path) -> tuple[Path, ...]:
+    named = filter(None, map(os.environ.get, ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")))
+    home = os.path.expanduser("~")  # noqa: PTH111, which raises where nobody is at home
+    users = (Path(home, ".gitconfig"), user_config_path("git", appauthor=False) / "config")
+    return (_git_folder(top) / "config", *users, Path("/etc/gitconfig"), *map(Path, named))
+
+
 @lru_cache(maxsize=64)
 def _rules(files: tuple[tuple[bool, str, str, Signature], ...]) -> PathRules:
     """Kept by the files' signatures, so a rule that changes makes new ones."""
@@ -122,4 +176,4 @@ def _text(file: str) -> str | None:
             data = stream.read(MAX_IGNORE_BYTES + 1)
     except OSError:
         return "*"
-    return "*" if len(data) > MAX_IGNORE_BYTES else data.decode(errors="replace")
+    return "*" if len(data) > MAX_IGNORE_BYTES else data.decode("utf-8-sig", errors="replace")
