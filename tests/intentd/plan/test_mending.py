@@ -31,3 +31,19 @@ def test_lines_are_added_and_removed() -> None:
 )
 def test_without_code_that_changes_something_there_is_no_edit(answer: str) -> None:
     assert mend(answer, 5, ["a", "c"]) is None
+
+
+def test_lines_that_hold_a_code_block_themselves_are_left_alone() -> None:
+    """The answer's block would end at theirs, and all that stands behind it would be gone."""
+    now = ["def f():", '    """Doc.', "", "    ```", "    f()", "    ```", '    """', "    return 1"]
+    answer = "\n".join(["```python", *now[:-1], "    return 2", "```"])
+    assert mend(answer, 0, now) is None
+    assert mend("```\nx\n```", 0, ["x = '```'"]) is None
+
+
+def test_a_block_ends_as_far_left_as_it_begins() -> None:
+    answer = '```\ndef f():\n    """\n    ```\n    f()\n    ```\n    """\n    return 1\n```'
+    assert mend(answer, 0, ["def f():", "    return 1"]) == Mending(
+        1, 1, ('    """', "    ```", "    f()", "    ```", '    """')
+    )
+    assert mend("- Here:\n  ```\n  b\n  ```", 0, ["  a"]) == Mending(0, 1, ("  b",))

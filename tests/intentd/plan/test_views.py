@@ -60,7 +60,7 @@ def test_a_line_added_above_moves_the_diagnostic_and_not_the_prompt() -> None:
     moved = evolve(DIAGNOSTIC, line=change.moved(8), last=change.moved(8))
     later = view_of(document, workspace="/w", path="/w/a.py", cursor=9, diagnostics=(moved,))
     assert turn_of(later).key == turn_of(view()).key
-    assert turn_of(later).focus == Focus(first=8, last=11, whole=False)
+    assert turn_of(later).focus == Focus(first=8, last=11, whole=True)
 
 
 def test_explain_and_fix_show_the_same() -> None:
@@ -74,6 +74,24 @@ def test_what_was_redacted_is_not_seen_whole() -> None:
     hidden = evolve(one, text=one.text.replace("undefined\n", "[redacted]\n"))
     assert seen_whole(turn, one, one).focus == Focus(first=7, last=10, whole=True)
     assert seen_whole(turn, one, hidden).focus == Focus(first=7, last=10, whole=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\n".join(f"value_{number:02} = 'x' * {number:030}" for number in range(40)), 31),
+        ("x" * 3000, 0),
+        (CODE, 99),
+        ("\n\n", 1),
+    ],
+    ids=["more lines than fit", "a line that does not fit", "a line that is not there", "blank lines"],
+)
+def test_what_is_not_shown_to_its_end_is_not_seen_whole(text: str, line: int) -> None:
+    """Else what the model was not shown would be gone with its answer."""
+    one = only(view(text, diagnostics=(at(line),), cursor=line), at(line))
+    turn = seen_whole(build_view(one, TEMPLATE, context=2048), one, one)
+    assert turn.focus is not None
+    assert turn.focus.whole is False
 
 
 def test_a_selection_is_shown_with_the_block_around_it() -> None:

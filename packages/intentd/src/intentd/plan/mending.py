@@ -7,7 +7,10 @@ from attrs import frozen
 
 from intentd.plan.privacy import REDACTED
 
-_FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(?P<code>.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+_MARK = "```"
+_FENCE = re.compile(
+    rf"^(?P<indent>[ \t]*){_MARK}[^\n`]*\n(?P<code>.*?)^(?P=indent){_MARK}[ \t]*$", re.MULTILINE | re.DOTALL
+)
 
 
 @frozen
@@ -20,14 +23,17 @@ class Mending:
 
 
 def code_of(answer: str) -> str | None:
-    """The first code block of an answer that is closed."""
+    """The first code block of an answer that is closed, as far left as it was opened."""
     found = _FENCE.search(answer.replace("\r\n", "\n"))
     return found["code"].rstrip("\n") if found else None
 
 
 def mend(answer: str, first: int, now: Sequence[str]) -> Mending | None:
-    """The smallest change that makes the lines `now`, which begin at `first`, the answer's code; None for none."""
-    code = code_of(answer)
+    """The smallest change that makes the lines `now`, which begin at `first`, the answer's code; None for none.
+
+    Lines that hold such blocks themselves are left alone: where the answer's block ends could not be told.
+    """
+    code = None if any(_MARK in line for line in now) else code_of(answer)
     if code is None or not code.strip() or REDACTED in code:
         return None
     kept = len(now) - next((back for back, line in enumerate(reversed(now)) if line.strip()), len(now))

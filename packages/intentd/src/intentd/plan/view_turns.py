@@ -51,7 +51,8 @@ def build_view(view: View, template: Template, *, context: int) -> PlannedTurn:
     room = _room(template, context)
     first, last = focus_of(view, template, context)
     failure = failure_of(view)
-    part = cut("\n".join(view.part(first, last)).rstrip(), room // 2)
+    asked = "\n".join(view.part(first, last)).rstrip()
+    part = cut(asked, room // 2)
     user = template.fill_user(
         test=failure.name[:200],
         tool=failure.tool[:100],
@@ -66,7 +67,7 @@ def build_view(view: View, template: Template, *, context: int) -> PlannedTurn:
         prefix=(ChatMessage(role="system", content=system),),
         suffix=(ChatMessage(role="user", content=user),),
         decode=template.decode,
-        focus=Focus(first=first, last=last, whole=False),
+        focus=Focus(first=first, last=last, whole=bool(part) and part == asked),
     )
 
 
@@ -75,7 +76,8 @@ def seen_whole(turn: PlannedTurn, view: View, fit: View) -> PlannedTurn:
     if turn.focus is None:
         return turn
     first, last = turn.focus.first, turn.focus.last
-    return evolve(turn, focus=evolve(turn.focus, whole=view.part(first, last) == fit.part(first, last)))
+    whole = turn.focus.whole and view.part(first, last) == fit.part(first, last)
+    return evolve(turn, focus=evolve(turn.focus, whole=whole))
 
 
 def _room(template: Template, context: int) -> int:
