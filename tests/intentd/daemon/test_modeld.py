@@ -3,15 +3,21 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from intentd import planner
+from intentd import planner, speculator
 from intentd.messages import Complete
+from intentd.plan.offers import OfferBook
+from intentd.planner import Planner
+from intentd.shelf import TemplateShelf
 from intentd.shown import View
+from intentd.speculator import Speculator
 from modelwire.client import Client
-from modelwire.errors import WireError
+from modelwire.errors import EndpointError, ErrorCode, WireError
+from modelwire.keys import Keys, to_hex
 from modelwire.messages import Reason
 from modelwire.testing import PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, turns, warm
@@ -25,6 +31,21 @@ async def test_without_modeld_the_answer_says_how_to_start_it(house: House) -> N
         assert status.reason == "modeld does not answer"
         with pytest.raises(WireError, match=r"no modeld answers at ipc://.*: start it with 'modeld serve'"):
             await ask(house, door)
+
+
+async def test_a_modeld_over_tcp_that_does_not_answer_is_said_not_to_be_ready(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(speculator, "TIMEOUT_S", 0.01)
+    monkeypatch.setenv("GUESSAHEAD_KEYS", str(tmp_path / "keys"))
+    endpoint = "tcp://127.0.0.1:1"
+    asking = Speculator(endpoint, Planner(TemplateShelf(tmp_path)), OfferBook())
+    with pytest.raises(EndpointError, match="modeld keys trust"):
+        await asking.reach()
+    Keys().trust(endpoint, to_hex(Keys().own().public))
+    with pytest.raises(WireError, match="is not ready yet") as caught:
+        await asking.reach()
+    assert caught.value.code == ErrorCode.NOT_READY
 
 
 async def test_a_modeld_that_comes_back_is_given_the_guess_again(house: House) -> None:

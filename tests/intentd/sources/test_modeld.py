@@ -96,3 +96,18 @@ async def test_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
         assert not started.exists()
         await daemon.die()
         await until(started.exists)
+
+
+async def test_one_of_another_machine_is_never_started_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = asyncio.Event()
+
+    async def serve(_: ModeldKeeper) -> bool:
+        served.set()
+        return False
+
+    monkeypatch.setattr(ModeldKeeper, "_serve", serve)
+    async with keeping("tcp://server.test:7411") as keeper:
+        keeper.want()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not served.is_set()

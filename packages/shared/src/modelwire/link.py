@@ -197,7 +197,13 @@ def lost(service: str) -> WireError:
 
 
 def probe(endpoint: str, service: str) -> None:
-    """Raises `DaemonUnreachable` where nobody listens, at once; ZeroMQ itself would go on trying."""
+    """Raises `DaemonUnreachable` where nobody listens, at once; ZeroMQ itself would go on trying.
+
+    Over TCP that takes a while to tell; there it only raises `EndpointError` where the daemon's key is not known.
+    """
+    if is_tcp(endpoint):
+        Keys().daemon(endpoint)
+        return
     path = check_endpoint(endpoint)
     with unix.socket(unix.AF_UNIX, unix.SOCK_STREAM) as trial:
         trial.setblocking(False)

@@ -6,6 +6,7 @@ import logging
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 
+from modelwire.endpoint import is_tcp
 from modelwire.errors import DaemonUnreachable, EndpointError
 from modelwire.link import probe
 
@@ -27,7 +28,9 @@ class ModeldKeeper:
         self._wanted = asyncio.Event()
 
     def want(self) -> None:
-        self._wanted.set()
+        """One that is reached over TCP is not ours to start."""
+        if not is_tcp(self._endpoint):
+            self._wanted.set()
 
     async def run(self) -> None:
         """Until it is cancelled."""
