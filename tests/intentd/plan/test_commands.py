@@ -22,9 +22,28 @@ def command(words: str) -> Command:
         ("npx jest", "jest"),
         ("g++ a.cpp", "gcc"),
         ("make test", None),
+        ("python3.12 -X dev -m coverage run -m pytest tests", "pytest"),
+        ("/venv/bin/python /venv/bin/pytest", "pytest"),
+        ("CI=1 pytest", None),  # a shell takes that away
+        ("env CI=1 timeout -k 5 60 uv run --with coverage -- pytest", "pytest"),
+        ("poetry run mypy .", "mypy"),
+        ("pnpm exec vitest", "vitest"),
+        ("yarn jest", "jest"),
+        ("conda run -n work pytest", "pytest"),
+        ("make mypy", "mypy"),
+        ("pip install pytest", None),
+        ("python -m pip install pytest", None),
+        ("uv run python -m pip install pytest", None),
+        ("uv add ruff", None),
+        ("uv pip install mypy", None),
+        ("npm install jest", None),
+        ("python setup.py pytest", None),
+        ("grep -r pytest docs", None),
+        ("git commit -m pytest", None),
+        ("which mypy", None),
     ],
 )
-def test_the_tool_is_found_among_the_words(words: str, tool: str | None) -> None:
+def test_the_tool_is_found_where_it_is_started(words: str, tool: str | None) -> None:
     assert command(words).tool == tool
 
 

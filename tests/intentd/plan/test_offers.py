@@ -89,6 +89,29 @@ def test_only_the_tests_that_passed_lose_their_offers() -> None:
     assert len(book.of("/w")) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pip install pytest",
+        "uv add pytest",
+        "grep pytest setup.cfg",
+        "pytest --collect-only",
+        "python -m pytest --co -q",
+        "pytest --version",
+        "pytest -h",
+        "mypy --version",
+        "ruff format .",
+    ],
+)
+def test_a_command_that_has_run_nothing_takes_no_offer_away(words: str) -> None:
+    book = OfferBook()
+    error = Failure(trigger="diagnostic", tool="mypy", name="a.py: arg-type", path="/w/a.py", message="m")
+    found = [FIRST, error, evolve(error, tool="ruff")]
+    book.take(evolve(EVENT, argv=("make", "check")), found)
+    assert not book.take(evolve(EVENT, argv=tuple(words.split()), exit=0), None)
+    assert [offer.failure for offer in book.of("/w")] == found
+
+
 def test_a_withdrawn_offer_is_gone() -> None:
     book = OfferBook()
     book.take(EVENT, (FIRST, SECOND))

@@ -10,6 +10,14 @@ from intentd.plan.triggers import TEST_RUNNERS, Failure
 
 _TOOLS = {"py.test": "pytest", "dmypy": "mypy", "g++": "gcc", "cc": "gcc", "clang": "gcc", "clang++": "gcc"}
 _KNOWN = frozenset({"pytest", "unittest", "mypy", "ruff", "tsc", "jest", "vitest", "gcc"})
+_STARTS_ANOTHER = re.compile(
+    r"py(?:thon|py)?[\d.]*|coverage|uvx?|pipx|pipenv|poetry|pdm|hatch|rye|pixi|conda|mamba|micromamba|tox|nox|pre-commit"
+    r"|npx|npm|pnpm|yarn|bunx?|node|make|just|env|time|nice|nohup|timeout|stdbuf|xvfb-run|sudo|ccache"
+)
+"""Commands among whose words is one that they start."""
+_TO_START = frozenset({"run", "exec", "x", "dlx", "tool"})
+"""What some of them want before it."""
+_RUNS_NOTHING = re.compile(r"--co(?:llect-only)?|--fixtures|--markers|--setup-plan|--listTests|--version|-V|--help|-h")
 _JUNIT = ("--junitxml", "--junit-xml", "--outputFile")
 _REPORTLOG = ("--report-log",)
 _SETTINGS = (".ini", ".toml", ".cfg", ".xml", ".json", ".jsonl")
@@ -35,12 +43,21 @@ class Command:
 
     @property
     def tool(self) -> str | None:
-        """The tool that the words name, also behind `python -m`, `npx`, `uv run` and their like."""
-        for word in self.argv:
-            name = posixpath.basename(word)
-            name = _TOOLS.get(name, name)
-            if name in _KNOWN:
-                return name
+        """The tool that it starts, also behind `python -m`, `npx`, `uv run` and their like."""
+        at = self._tool_at()
+        return None if at is None else _tool(self.argv[at])
+
+    def _tool_at(self) -> int | None:
+        """Where among the words. What starts it may have options before it, and those may have values."""
+        before = ""
+        for at, word in enumerate(self.argv):
+            if _tool(word) in _KNOWN:
+                return at
+            option = word.startswith("-") or "=" in word or word[:1].isdigit() or word in _TO_START
+            value = before.startswith("-") and before not in ("-m", "--")
+            if not (_STARTS_ANOTHER.fullmatch(posixpath.basename(word)) or (at and (option or value))):
+                return None
+            before = word
         return None
 
     def may_have_stopped_early(self, exit: int | None, output: str) -> bool:
@@ -53,10 +70,12 @@ class Command:
     def covers(self, other: "Command", failure: Failure, tools: Set[str]) -> bool:
         """Whether this command, which found something with `tools`, has looked again at what `other` found.
 
-        It has if it is the same command, or of the same tool and selects the failure.
+        It has if it is the same command, or of the same tool, runs it and selects the failure.
         """
         if self == other:
             return True
+        if any(map(_RUNS_NOTHING.fullmatch, self._words_behind_tool())) or self._words_behind_tool()[:1] == ("format",):
+            return False
         mine = tools | ({self.tool} if self.tool else set())
         same = failure.tool in mine or (failure.tool == "junit" and bool(mine & TEST_RUNNERS))
         return same and self._selects(failure)
@@ -69,11 +88,7 @@ class Command:
         return not named or any(self._is_in(failure, word) for word in named)
 
     def _words_behind_tool(self) -> tuple[str, ...]:
-        for at, word in enumerate(self.argv):
-            name = posixpath.basename(word)
-            if _TOOLS.get(name, name) in _KNOWN:
-                return self.argv[at + 1 :]
-        return self.argv[1:]
+        return self.argv[(self._tool_at() or 0) + 1 :]
 
     @staticmethod
     def _names_a_place(word: str) -> bool:
@@ -97,3 +112,8 @@ class Command:
             kind = "junit" if option in _JUNIT else "reportlog" if option in _REPORTLOG else None
             if kind and path and (kind == "reportlog" or path.endswith(".xml")):
                 yield kind, posixpath.normpath(posixpath.join(self.cwd, path))
+
+
+def _tool(word: str) -> str:
+    name = posixpath.basename(word)
+    return _TOOLS.get(name, name)
