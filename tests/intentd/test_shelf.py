@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from intentd.plan.templates import TemplateError
 from intentd.shelf import TemplateShelf
 
 GOOD = 'title = "t"\nsystem = "mine"\nuser = "$source"\n[budget]\ncharacters = 1000\n'
@@ -36,7 +37,24 @@ def test_a_bad_template_is_reported_with_its_line_and_the_built_in_one_is_used(t
     assert "cannot be read" in shelf.problems[0]
     file.write_text(GOOD + "#")
     assert shelf.get("fix").system.template == "mine"
-    assert shelf.problems == ()
+    assert not shelf.problems
+
+
+def test_a_bad_template_of_the_users_own_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shelf = TemplateShelf(tmp_path)
+    file = tmp_path / "selection_mine.toml"
+    file.write_text("title =")
+    for _ in range(2):
+        with pytest.raises(TemplateError, match="not TOML"):
+            shelf.get("selection_mine")
+    assert len(caplog.records) == len(shelf.problems) == 1
+    assert "built-in" not in shelf.problems[0]
+    file.write_text(GOOD)
+    assert shelf.get("selection_mine").system.template == "mine"
+    file.unlink()
+    with pytest.raises(TemplateError, match="there is no such template"):
+        shelf.get("selection_mine")
+    assert not shelf.problems
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])

@@ -9,6 +9,7 @@ from intentd import planner, texts
 from intentd.intake import Intake
 from intentd.messages import GetPrompt, ShownPrompt
 from intentd.plan.privacy import Scrubbed
+from intentd.plan.turns import TurnError
 from modelwire.errors import WireError
 from modelwire.testing import PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, prompt_of, turns, warm
@@ -54,6 +55,18 @@ async def test_a_guess_to_explain_serves_a_fix_up_to_the_last_sentence(house: Ho
         (guess, *_), (question,) = turns(house, speculative=True), turns(house, speculative=False)
         assert prompt_of(guess) != prompt_of(question)
         assert prompt_of(guess).rpartition("\n")[0] == prompt_of(question).rpartition("\n")[0]
+
+
+async def test_a_prompt_that_cannot_be_made_costs_no_more_the_more_often_it_is_wanted(house: House) -> None:
+    """A fault that is kept holds on to everything that it was raised through."""
+    async with house.connect() as door:
+        await house.command(door, "plain")
+    (offering, *_), lengths = house.app.offers.all(), set()
+    for _ in range(3):
+        with pytest.raises(TurnError, match="too small") as caught:
+            await house.app.planner.turn(offering, "explain", 10)
+        lengths.add(len(caught.traceback))
+    assert len(lengths) == 1
 
 
 async def test_a_prompt_that_cannot_be_made_stops_nothing_and_tells_no_contents(

@@ -80,7 +80,7 @@ class Planner:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         if isinstance(kept.result, TurnError):
-            raise kept.result
+            raise kept.result.with_traceback(None)  # else each raising would add to it
         return kept.result
 
     async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:

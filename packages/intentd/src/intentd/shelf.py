@@ -17,7 +17,7 @@ class TemplateShelf:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._kept: dict[str, tuple[Signature, Template]] = {}
+        self._kept: dict[str, tuple[Signature, Template | TemplateError]] = {}
         self._problems: dict[str, str] = {}
 
     @property
@@ -46,17 +46,24 @@ class TemplateShelf:
         signed = signature(str(theirs))
         if name not in self._kept or self._kept[name][0] != signed:
             self._kept[name] = signed, self._load(name, theirs if signed else None)
-        return self._kept[name][1]
+        kept = self._kept[name][1]
+        if isinstance(kept, TemplateError):
+            raise kept.with_traceback(None)  # else each raising would add to it
+        return kept
 
-    def _load(self, name: str, theirs: Path | None) -> Template:
+    def _load(self, name: str, theirs: Path | None) -> Template | TemplateError:
+        """An error is for a file of the user's that is bad and all there is: it is kept, so it is logged once."""
         self._problems.pop(name, None)
+        built_in = files("intentd").joinpath("templates", f"{name}.toml")
         if theirs:
             try:
                 return parse(str(theirs), _text(theirs))
             except TemplateError as fault:
-                self._problems[name] = f"{fault}; the built-in template is used"
+                instead = "; the built-in template is used" if built_in.is_file() else ""
+                self._problems[name] = f"{fault}{instead}"
                 log.warning("%s", self._problems[name])
-        built_in = files("intentd").joinpath("templates", f"{name}.toml")
+                if not instead:
+                    return fault
         if not built_in.is_file():
             raise TemplateError(f"{name}.toml:1: there is no such template")
         return parse(f"{name}.toml", built_in.read_text("utf-8"))

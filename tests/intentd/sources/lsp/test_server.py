@@ -127,6 +127,16 @@ async def test_code_actions_explain_fix_and_change_a_selection(house: House, edi
         assert await editor.actions("file:///nowhere.py", (0, 0), (0, 0)) == []
 
 
+async def test_a_bad_template_of_the_users_own_takes_no_other_action_away(house: House, editors: Editors) -> None:
+    house.config.templates.mkdir()
+    (house.config.templates / "selection_mine.toml").write_text("title =")
+    async with editors() as editor:
+        uri = editor.open("stock.py", CODE)
+        titles = [one.title for one in await editor.actions(uri, (4, 0), (6, 0))]
+        assert "Simplify the selection" in titles
+        assert len(titles) == 4
+
+
 async def test_diagnostics_that_an_editor_knows_by_itself_are_enough(house: House, editors: Editors) -> None:
     """Some editors hand every server's diagnostics to whoever is asked for code actions."""
     async with editors() as editor:

@@ -1,10 +1,12 @@
 """Owns the code actions of a place: explain and fix for diagnostics, canned ones for a selection. It answers none."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from lsprotocol import types
 
+from intentd.plan.templates import TemplateError
 from intentd.shelf import TemplateShelf
 from intentd.sources.lsp.notes import CONVERTER
 
@@ -25,7 +27,9 @@ def code_actions(
         for one in diagnostics[:MOST]:
             made += _of_diagnostic(uri, one)
     if params.range.start != params.range.end and _wanted(types.CodeActionKind.RefactorRewrite, only):
-        made += [_of_selection(uri, params.range, name, shelf) for name in shelf.names(SELECTION)]
+        for name in shelf.names(SELECTION):
+            with contextlib.suppress(TemplateError):  # of the user's own: the shelf has logged it
+                made.append(_of_selection(uri, params.range, name, shelf))
     return made
 
 
