@@ -16,6 +16,16 @@ from modelwire.testing import PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, turns, warm
 
 
+async def test_a_question_that_nobody_waits_for_before_it_has_begun_is_forgotten(house: House) -> None:
+    """S8: it would count against the bound for ever, and keep the daemon there."""
+    door = house.app.door
+    door._begin("client", "1", door._asked(Ask(cwd=str(house.workspace))))
+    door._gone("client")
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not door._answers
+
+
 @pytest.mark.parametrize("leave", [False, True])
 async def test_whoever_stops_asking_stops_the_model(house: House, leave: bool) -> None:
     """S9: by a cancel, and by leaving."""

@@ -214,6 +214,7 @@ class Door:
         self.limits.check("questions", len(self._answers))
         task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))
         self._answers[client, op] = task
+        task.add_done_callback(lambda _: self._answers.pop((client, op), None))  # it may never have begun
 
     async def _asked(self, message: Ask) -> AsyncGenerator[object, None]:
         if message.view is None:  # an editor asks about what it shows
@@ -232,8 +233,6 @@ class Door:
             self._send(client, op, _error(fault))
         except Exception as fault:
             self._has_failed(client, op, fault)
-        finally:
-            self._answers.pop((client, op), None)
 
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
         try:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from intentd.app import App
-from intentd.messages import CompletionUsed
+from intentd.messages import CompletionUsed, Shown
+from intentd.shown import View
 from intentd.sources.lsp import link
 from intentd.sources.lsp.link import MAX_NEWS, Link, Starter
 from modelwire.client import Connection
@@ -92,6 +93,44 @@ async def test_nobody_finds_a_connection_that_closes(house: House, monkeypatch: 
         await door.found()
         await house.app.stop()
         assert await seen.get() is False
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_one_daemon_was_not_told_any_more_is_no_news_for_the_next(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document may have been closed meanwhile, and nobody would ever take it back."""
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    class Deaf(Connection):
+        async def ask(self, message: object, *, within: float | None = None) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        async def close(self) -> None:
+            gone.set()
+            await super().close()
+
+    view = View(workspace="/w", path="/w/a.py", version=1, text="x = 1", selection=(0, 1))
+    door = Link(house.config.socket, start=None, met=lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(link, "Connection", Deaf)
+        running = asyncio.create_task(door.run())
+        async with asyncio.timeout(PATIENCE_S):
+            await door.found()
+            door.tell("other", 0)
+            await asked.wait()
+            door.tell("a document", Shown(view=view))
+            await house.app.stop()
+            await gone.wait()
+    house.app = App(house.config)
+    await house.app.start()
+    async with asyncio.timeout(PATIENCE_S):
+        await door.found()
+        for _ in range(3):
+            await door.ask(GetStatus())
+    assert not house.app.desks.offers()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -89,6 +89,7 @@ class Link:
             await anext(life)
             self._door = door
             self._there.set()
+            self._news.clear()  # they were another daemon's; what holds by now, `met` says
             self._met()
             telling = asyncio.create_task(self._tell(door))
             try:
