@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +13,15 @@ from intentd.intake import Intake
 from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import OfferBook
+from intentd.plan.triggers import Failure
 from intentd.sources.git import changed
 from intentd.workers import TookTooLong, Workers
 from intentd.workspace import Workspace, root_of
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
+
+Failures = tuple[Failure, ...] | None
 
 READ_S = 30.0
 """So long an output may take to be read."""
@@ -29,7 +33,7 @@ TAKE_IN_S = 10.0
 class Run:
     """A wrapped command that has been announced and has not ended. `op` is the operation that lives as long.
 
-    `waits`: it watches files, has told what it found, and nothing has changed since.
+    `waits`: it watches files, has told what it found, and nothing has changed since. `told`: its last word.
     """
 
     client: str
@@ -37,6 +41,7 @@ class Run:
     message: CommandStarted
     started_ns: int = field(factory=time.time_ns)
     waits: bool = False
+    told: CommandQuiet | None = None
 
 
 class Runs:
@@ -65,9 +70,10 @@ class Runs:
         run = self._runs.get((client, message.run))
         if run is None:
             return False
-        run.waits = message.quiet and await self._take_in(run, message, exit=None)
-        if message.quiet:
-            run.started_ns = time.time_ns()
+        run.told, run.waits = message, False
+        waits = message.quiet and await self._take_in(run, message, exit=None)
+        if run.told is message:  # else it has gone on while its output was read
+            run.waits = waits
         return True
 
     async def finish(self, client: str, message: CommandFinished) -> str | None:
@@ -85,15 +91,25 @@ class Runs:
 
     async def taken_in(self, cwd: str) -> None:
         """A question that comes right behind a command of its workspace is about what that has printed."""
-        root = root_of(cwd)
-        if taking := [task for task, workspace in self._taking.items() if workspace == root]:
+        if taking := self._taken_from(root_of(cwd)):
             await asyncio.wait(taking, timeout=TAKE_IN_S)
+
+    def _taken_from(self, root: str) -> list[asyncio.Task[bool]]:
+        """What is being taken in of this workspace."""
+        return [task for task, workspace in self._taking.items() if workspace == root]
 
     async def _take_in(self, run: Run, message: CommandQuiet | CommandFinished, *, exit: int | None) -> bool:
         """Whether the output said anything."""
-        task = asyncio.get_running_loop().create_task(self._read(run, message, exit))
+        cwd = run.message.cwd
+        output = message.output.decode(errors="replace")
+        event = CommandEnded(workspace=root_of(cwd), cwd=cwd, exit=exit, output=output, argv=run.message.argv)
+        cut = message.total > len(message.output)
+        read = partial(self._intake.failures, event, cut=cut, started_ns=run.started_ns)
+        run.started_ns = time.time_ns()  # its next cycle begins
+        earlier = self._taken_from(event.workspace)
+        task = asyncio.get_running_loop().create_task(self._read(event, read, earlier))
+        self._taking[task] = event.workspace
         try:
-            self._taking[task] = root_of(run.message.cwd)
             return await task
         except TookTooLong:
             log.error("an output of %d bytes takes too long to read: nothing is offered for it", len(message.output))
@@ -104,24 +120,18 @@ class Runs:
         finally:
             self._taking.pop(task, None)
 
-    async def _read(self, run: Run, message: CommandQuiet | CommandFinished, exit: int | None) -> bool:
-        """In a worker thread: half a megabyte takes a while to scrub and to read."""
-        cwd = run.message.cwd
-        event = CommandEnded(
-            workspace=root_of(cwd),
-            cwd=cwd,
-            exit=exit,
-            output=message.output.decode(errors="replace"),
-            argv=run.message.argv,
-        )
+    async def _read(
+        self, event: CommandEnded, read: Callable[[], Failures], earlier: Collection[asyncio.Task[bool]]
+    ) -> bool:
+        """In a worker thread: half a megabyte takes a while to scrub and to read. What ended earlier counts earlier."""
         if Workspace(Path(event.workspace)).opted_out():
             self._offers.forget(event.workspace)
             return True
-        cut = message.total > len(message.output)
-        read = partial(self._intake.failures, event, cut=cut, started_ns=run.started_ns)
         failures = await self._workers.do(read)
         if failures:
             event = evolve(event, changed=await asyncio.to_thread(changed, event.workspace))
+        if earlier:
+            await asyncio.wait(earlier)
         self._offers.take(event, failures)
-        log.info("a command said %s failures (exit status %s)", "no" if failures is None else len(failures), exit)
+        log.info("a command said %s failures (exit status %s)", "no" if failures is None else len(failures), event.exit)
         return failures is not None

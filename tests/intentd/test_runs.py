@@ -1,0 +1,87 @@
+"""Outputs count in the order in which their commands ended, however long each takes to be read."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+from intentd.intake import Intake
+from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
+from intentd.plan.events import CommandEnded
+from intentd.plan.offers import OfferBook
+from intentd.plan.tools import catalogue
+from intentd.plan.triggers import Failure
+from intentd.runs import Runs
+from modelwire.testing import PATIENCE_S
+from tests.intentd.conftest import RECORDED
+
+FAILING = (RECORDED / "plain.txt").read_bytes()
+PASSING = b"1 passed in 0.1s\n"
+
+
+class SlowAtFirst(Intake):
+    """Holds back the first output until the gate opens."""
+
+    def __init__(self) -> None:
+        super().__init__(catalogue())
+        self.gate = threading.Event()
+        self._first = True
+        self._begun = threading.Semaphore(0)
+
+    def failures(self, event: CommandEnded, **options: Any) -> tuple[Failure, ...] | None:
+        first, self._first = self._first, False
+        self._begun.release()
+        if first:
+            assert self.gate.wait(PATIENCE_S)
+        return super().failures(event, **options)
+
+    async def begins(self) -> None:
+        """Returns when one more is being read."""
+        assert await asyncio.to_thread(self._begun.acquire, timeout=PATIENCE_S)
+
+
+def ended(run: str, output: bytes, exit: int) -> CommandFinished:
+    return CommandFinished(run=run, exit=exit, signal=None, output=output, total=len(output))
+
+
+async def test_an_older_output_that_takes_longer_to_read_does_not_replace_a_newer_one(tmp_path: Path) -> None:
+    offers, intake = OfferBook(), SlowAtFirst()
+    runs = Runs(offers, intake)
+    for run in "ab":
+        runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path)))
+    first = asyncio.create_task(runs.finish("c", ended("a", FAILING, 1)))
+    await intake.begins()
+    second = asyncio.create_task(runs.finish("c", ended("b", PASSING, 0)))
+    await intake.begins()
+    await asyncio.wait([second], timeout=0.05)
+    intake.gate.set()
+    await asyncio.gather(first, second)
+    assert not offers.all()
+
+
+async def test_another_workspace_does_not_wait(tmp_path: Path) -> None:
+    offers, intake = OfferBook(), SlowAtFirst()
+    runs = Runs(offers, intake)
+    for run in "ab":
+        (tmp_path / run / ".git").mkdir(parents=True)
+        runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path / run)))
+    first = asyncio.create_task(runs.finish("c", ended("a", FAILING, 1)))
+    await intake.begins()
+    async with asyncio.timeout(PATIENCE_S):
+        await runs.finish("c", ended("b", FAILING, 1))
+    assert {offering.workspace for offering in offers.all()} == {str(tmp_path / "b")}
+    intake.gate.set()
+    await first
+
+
+async def test_a_cycle_that_is_read_late_does_not_say_that_the_next_one_waits(tmp_path: Path) -> None:
+    intake = SlowAtFirst()
+    runs = Runs(OfferBook(), intake)
+    runs.start("c", "w", CommandStarted(run="w", argv=("ptw",), cwd=str(tmp_path)))
+    cycle = CommandQuiet(run="w", quiet=True, output=PASSING, total=len(PASSING))
+    read = asyncio.create_task(runs.quiet("c", cycle))
+    await intake.begins()
+    assert await runs.quiet("c", CommandQuiet(run="w", quiet=False))
+    intake.gate.set()
+    assert await read
+    assert runs.running == 1
