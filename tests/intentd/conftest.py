@@ -29,6 +29,12 @@ class House:
     def connect(self) -> Connection:
         return Connection(self.config.socket, INTENTD, name="test", timeout=PATIENCE_S)
 
+    async def restart(self) -> None:
+        """Another daemon takes the place of this one."""
+        await self.app.stop()
+        self.app = App(self.config)
+        await self.app.start()
+
     async def command(self, door: Connection, recording: str, *, exit: int = 1) -> None:
         """A wrapped command that printed a recording, from its start to its end."""
         await self.printed(door, (RECORDED / f"{recording}.txt").read_bytes(), exit=exit)

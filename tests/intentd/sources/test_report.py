@@ -1,12 +1,17 @@
-"""The end of a wrapped command: told, and waited for only where a daemon was found."""
+"""What is told of a wrapped command, to a daemon that may be another one by then; its end waits only for one there."""
 
+import asyncio
 import select
 import socket
 
 import pytest
 
+from intentd.messages import CommandStarted
 from intentd.sources import report
 from intentd.sources.report import DELIVERY_MS, DoorReporter
+from intentd.sources.tail import Tail
+from modelwire.testing import PATIENCE_S
+from tests.intentd.conftest import RECORDED, House
 
 
 @pytest.mark.parametrize(("said", "waits"), [(b"", 0), (b"!", 1)])
@@ -35,3 +40,48 @@ def test_a_reporter_that_is_gone_holds_nothing_up() -> None:
     reporter._channel = ours
     reporter.finished(0, 0)
     ours.close()
+
+
+async def until_offers(house: House) -> None:
+    async with house.connect() as door:
+        await house.until(door, lambda status: len(status.offers) == 4)
+
+
+async def until_running(house: House) -> None:
+    async with house.connect() as door:
+        await house.until(door, lambda status: status.figures["commands_running"] == 1)
+
+
+@pytest.mark.parametrize("argv", [("ptw",), ("pytest",)])
+async def test_a_command_that_outlives_its_daemon_is_known_to_the_next_one(
+    house: House, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...]
+) -> None:
+    """By the next cycle of one that watches files, by its end of any other."""
+    monkeypatch.setattr(report, "QUIET_S", 0.01)
+    monkeypatch.chdir(house.workspace)
+    tail, failing = Tail(), (RECORDED / "plain.txt").read_bytes()
+    ours, theirs = socket.socketpair()
+    telling = asyncio.create_task(report._report(house.config.socket, argv, tail, theirs))
+    await until_running(house)
+    if argv == ("ptw",):
+        tail.add(failing)
+        await until_offers(house)
+    await house.restart()
+    tail.add(failing)
+    if argv == ("ptw",):
+        await until_offers(house)
+    ours.send(report._END.pack(256, tail.total))
+    await telling
+    await until_offers(house)
+    assert not len(house.app.runs)
+    ours.close()
+
+
+async def test_a_command_that_waits_for_changes_keeps_the_daemon(house: House) -> None:
+    house.app.runs.start("c", "op", CommandStarted(run="w", argv=("ptw",), cwd=str(house.workspace)))
+    house.app.runs._runs["c", "w"].waits = True
+    leaving = asyncio.create_task(house.app.door.left_alone(0.01))
+    assert not (await asyncio.wait([leaving], timeout=0.1))[0]
+    house.app.runs.forget("c")
+    async with asyncio.timeout(PATIENCE_S):
+        await leaving

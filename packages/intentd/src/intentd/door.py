@@ -112,11 +112,11 @@ class Door:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def left_alone(self, seconds: float) -> None:
-        """Returns when no editor was there and nothing was asked for so long."""
+        """Returns when no editor and no wrapped command was there and nothing was asked for so long."""
         since = time.monotonic()
         while time.monotonic() - since < seconds:
             await asyncio.sleep(min(seconds / 4, BEAT_MS / 1000))
-            if len(self._editors) or self._answers or self.runs.running:
+            if len(self._editors) or self._answers or len(self.runs):
                 since = time.monotonic()
 
     async def close(self) -> None:

@@ -18,6 +18,7 @@ from intentd.sources.tail import Tail
 from intentd.sources.watching import QUIET_S, Cycles, goes_on
 
 if TYPE_CHECKING:
+    from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
     from modelwire.client import Connection
 
 DELIVERY_MS = 100
@@ -93,8 +94,9 @@ async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: soc
     channel.setblocking(False)
     words = tuple(os.fsencode(word).decode(errors="replace") for word in argv)
     async with Connection(endpoint, INTENTD, name="run", timeout=_CONNECT_S) as door:
-        story = _Story(door, uuid.uuid4().hex, tail)
-        door.start(CommandStarted(run=story.run, argv=words, cwd=bytes(Path.cwd()).decode(errors="replace")))
+        command = CommandStarted(run=uuid.uuid4().hex, argv=words, cwd=bytes(Path.cwd()).decode(errors="replace"))
+        story = _Story(door, command, tail)
+        door.start(command)
         data = await story.end(channel, QUIET_S if goes_on(words) else None)
         if len(data) < _END.size:
             return  # the wrapper was killed; the daemon sees that we leave
@@ -102,23 +104,23 @@ async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: soc
         code = os.waitstatus_to_exitcode(status) if status != UNKNOWN_STATUS else None
         output, fresh = story.since(total)
         finished = CommandFinished(
-            run=story.run,
+            run=command.run,
             exit=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             output=output,
             total=fresh,
         )
         async with asyncio.timeout(_ALONE_S):
-            await door.ask(finished)
+            await story.tell(finished)
         channel.close()
 
 
 class _Story:
     """What was told of one command so far."""
 
-    def __init__(self, door: "Connection", run: str, tail: Tail) -> None:
-        self.run = run
+    def __init__(self, door: "Connection", command: "CommandStarted", tail: Tail) -> None:
         self._door = door
+        self._command = command
         self._tail = tail
         self._told = 0
 
@@ -138,12 +140,25 @@ class _Story:
                     return await loop.sock_recv(channel, _END.size)
             quiet = cycles.look(self._tail.total)
             if quiet is not None:
-                await self._tell(quiet, cycles.told)
+                await self._tell_quiet(quiet, cycles.told)
 
-    async def _tell(self, quiet: bool, total: int) -> None:
+    async def _tell_quiet(self, quiet: bool, total: int) -> None:
         from intentd.messages import CommandQuiet
-        from modelwire.errors import DaemonUnreachable
+        from modelwire.errors import DaemonUnreachable, WireError
 
         output, fresh = self.since(total) if quiet else (b"", 0)
-        with contextlib.suppress(DaemonUnreachable):  # a daemon that is busy misses a cycle; the next one tells more
-            await self._door.ask(CommandQuiet(run=self.run, quiet=quiet, output=output, total=fresh))
+        with contextlib.suppress(DaemonUnreachable, WireError):  # a daemon that is busy or away misses a cycle
+            await self.tell(CommandQuiet(run=self._command.run, quiet=quiet, output=output, total=fresh))
+
+    async def tell(self, message: "CommandQuiet | CommandFinished") -> None:
+        """A daemon that does not know the command has been started since: it hears of it first."""
+        from modelwire.errors import ErrorCode, WireError
+
+        try:
+            if (await self._door.ask(message)).found:
+                return
+        except WireError as fault:
+            if fault.code not in (ErrorCode.BAD_REQUEST, ErrorCode.DAEMON_LOST):
+                raise
+        await anext(self._door.start(self._command))
+        await self._door.ask(message)
