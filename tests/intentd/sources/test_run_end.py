@@ -97,3 +97,15 @@ def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothi
         fifo.write_bytes(b"\n")
         assert command.stdout.read() == b"early\nlate\n"
         command.stdout.close()
+
+
+@pytest.mark.parametrize("line", ["{}; {}", "{} < /dev/null; {}", "({}; {}) | cat"])
+def test_a_child_that_goes_on_printing_does_not_hold_the_end_up(open_screen: Open, line: str) -> None:
+    """I1: and the end does not cut the command's own output, however much of it comes last."""
+    command = "(while echo x; do sleep 0.02; done) & yes oooooooooo | head -n 50000; echo last; exit 3"
+    wrapped = f"{' '.join(WRAPPER)} {SH} -c '{command}'"
+    screen = open_screen([SH, "-c", line.format(wrapped, "echo ended $?; sleep 30")], wrapped=False)
+    screen.until(b"ended 3\r\n")
+    own, _, _ = screen.seen.partition(b"ended 3")
+    assert own.count(b"o") == 500_000
+    assert b"last\r\n" in own

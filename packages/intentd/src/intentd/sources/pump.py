@@ -6,8 +6,11 @@ the command's output, as without us, and nothing else.
 
 import contextlib
 import errno
+import fcntl
 import os
 import select
+import struct
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,11 +19,15 @@ CHUNK_BYTES = 64 * 1024
 TOGETHER_BYTES = 8 * 1024
 QUIET_MS = 50
 """A terminal hands output over a moment after it was written; so long we wait once the command has ended."""
+PATIENCE_MS = 250
+"""And no longer than this in all, where what the command leaves behind goes on printing."""
+_TERMINAL_HOLDS_BYTES = 64 * 1024
+"""More than a terminal ever holds of what was written: what comes behind that the command has not printed."""
 _SETTLED_MS, _SETTLE_S = 20, 0.5
 
 
 class Pump:
-    """Copies `source` to `target` until its end, or until the command has ended and nothing is left to read."""
+    """Copies `source` to `target` until its end, or until the command has ended and all that it printed is copied."""
 
     def __init__(
         self,
@@ -39,6 +46,8 @@ class Pump:
         self._seen = seen
         self._terminal = terminal
         self._write = write or write_all
+        self._copied = 0
+        self._over = False
         self._ended, self._end = os.pipe()
         self._copying = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
@@ -48,6 +57,7 @@ class Pump:
 
     def finish(self) -> None:
         """The command has ended: copies what is left. A reader who does not read can hold this up, as without us."""
+        self._over = True
         os.close(self._end)
         self._thread.join()
         os.close(self._ended)
@@ -68,18 +78,26 @@ class Pump:
         watch = select.poll()
         watch.register(self.source, select.POLLIN)
         watch.register(self._ended, select.POLLIN)
-        timeout: int | None = None
+        while self._ended not in dict(watch.poll()):
+            with self._copying:
+                if not self._copy():
+                    return
+        watch.unregister(self._ended)
+        self._copy_rest(watch)
+
+    def _copy_rest(self, watch: select.poll) -> None:
+        """What the command printed before it ended. Its children may hold the source open, and print on for ever."""
+        last = self._copied + (_TERMINAL_HOLDS_BYTES if self._terminal else _waiting_bytes(self.source))
+        quiet_ms, patience_ms = QUIET_MS if self._terminal else 0, float(PATIENCE_MS)
         while True:
-            ready = [fd for fd, _ in watch.poll(timeout)]
-            if self.source in ready:
-                with self._copying:
-                    if not self._copy():
-                        return
-            elif timeout is None:  # the command has ended: from here on an empty source is the end
-                watch.unregister(self._ended)
-                timeout = QUIET_MS if self._terminal else 0
-            else:
+            before = time.monotonic()
+            events = dict(watch.poll(quiet_ms)).get(self.source, 0)
+            patience_ms -= (time.monotonic() - before) * 1000
+            at_end = events & select.POLLHUP  # nobody can print any more
+            if not at_end and (not events or self._copied >= last or patience_ms < 0):
                 self.left_open = True
+                return
+            if not self._copy():
                 return
 
     def _copy(self) -> bool:
@@ -87,8 +105,10 @@ class Pump:
         more = True
         while more:
             data, more = read_much(self.source) if self._terminal else (read(self.source), False)
+            more = more and not self._over
             if data and (self._give(data) or self._terminal):  # a terminal that is gone comes as a signal
                 self._seen(data)
+                self._copied += len(data)
             elif data is not None:
                 if not self._terminal:
                     os.close(self.source)  # so that the command, too, sees that nobody reads
@@ -101,6 +121,10 @@ class Pump:
         except OSError as fault:
             self.fault = None if self._terminal else fault
             return False
+
+
+def _waiting_bytes(pipe: int) -> int:
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]  # type: ignore[no-any-return]
 
 
 def relay(pumps: Sequence[Pump]) -> None:

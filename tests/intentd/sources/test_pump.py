@@ -1,0 +1,86 @@
+"""The end of the copying: all that the command printed, and no waiting for what it leaves behind."""
+
+import os
+import pty
+import subprocess
+import threading
+import tty
+
+import pytest
+
+from intentd.sources.pump import Pump, write_all
+from tests.intentd.sources.wrapping import LIMIT_S
+
+OWN = b"o" * 1_000_000
+
+
+class Shown:
+    """Reads what a pump has copied."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._read, self.target = os.pipe()
+        self._thread = threading.Thread(target=self._take)
+        self._thread.start()
+
+    def _take(self) -> None:
+        while data := os.read(self._read, 4096):
+            self._count += data.count(b"o")
+
+    def end(self) -> int:
+        """How much of the command's own output was shown."""
+        os.close(self.target)
+        self._thread.join(LIMIT_S)
+        os.close(self._read)
+        return self._count
+
+
+def line(terminal: bool) -> tuple[int, int]:
+    """Where a pump reads, and where the command writes."""
+    if not terminal:
+        return os.pipe()
+    source, end = pty.openpty()
+    tty.setraw(end)
+    os.set_blocking(source, False)
+    return source, end
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("chatter", [None, "yes", "while echo x; do sleep 0.02; done"])
+def test_all_that_came_before_the_end_is_copied_and_what_goes_on_is_left(terminal: bool, chatter: str | None) -> None:
+    """I1"""
+    (source, end), shown = line(terminal), Shown()
+    pump = Pump(source, shown.target, lambda _: None, terminal=terminal)
+    pump.start()
+    write_all(end, OWN)
+    child = subprocess.Popen(["/bin/sh", "-c", chatter], stdout=end, stderr=end) if chatter else None
+    finishing = threading.Thread(target=pump.finish, daemon=True)
+    finishing.start()
+    finishing.join(LIMIT_S)
+    assert not finishing.is_alive()
+    assert pump.left_open
+    if child:
+        child.kill()
+        child.wait(LIMIT_S)
+    os.close(end)
+    os.close(source)
+    assert shown.end() == len(OWN)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_nobody_holds_open_is_copied_to_its_end(terminal: bool) -> None:
+    """I1: nothing is left, and no process is needed for it."""
+    (source, end), shown = line(terminal), Shown()
+    pump = Pump(source, shown.target, lambda _: None, terminal=terminal)
+
+    def write() -> None:
+        write_all(end, OWN)
+        os.close(end)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    pump.start()
+    writing.join(LIMIT_S)
+    pump.finish()
+    assert not pump.left_open
+    assert shown.end() == len(OWN)
