@@ -1,10 +1,12 @@
 """I1: a wrapped command ends as it would alone, and is told what it would be told."""
 
+import contextlib
 import os
 import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.intentd.sources.wrapping import (
@@ -73,6 +75,23 @@ def test_a_signal_to_the_wrapper_reaches_the_command_once(environment: Environme
     assert command.stdout.read() == f"got {name}\n".encode()
     assert command.wait(LIMIT_S) == 7
     command.stdout.close()
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_a_wrapper_that_is_killed_takes_its_command_along(environment: Environment, group: bool) -> None:
+    """I1: without a terminal, whether it was killed alone or with its whole group."""
+    script = "sleep 60 & echo $! $$; wait"
+    command = subprocess.Popen(
+        [*WRAPPER, SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert command.stdout
+    pids = [int(pid) for pid in command.stdout.readline().split()]
+    (os.killpg if group else os.kill)(command.pid, signal.SIGKILL)
+    assert command.wait(LIMIT_S) == -signal.SIGKILL
+    command.stdout.close()
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait(LIMIT_S)
 
 
 @pytest.mark.parametrize(("on_terminal", "source"), [(False, ""), (True, ""), (True, "< /dev/null")])

@@ -1,13 +1,15 @@
 """Owns the process between us and the command: it leads the session of the pseudo-terminal and waits for the command.
 
 The command gets a process group of its own under the monitor, so that the terminal's Ctrl-C and Ctrl-Z mean for it what
-they mean under a shell. It copies no bytes.
+they mean under a shell. The monitor has one too: where the wrapper's group is killed, it lives to end the command. It
+copies no bytes.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
+import select
 import signal
 import socket
 import stat
@@ -52,7 +54,7 @@ class Monitor:
 
     def report(self) -> Report | None:
         """Blocks for the next report; None where the monitor is gone."""
-        data = self._channel.recv(_REPORT.size, socket.MSG_WAITALL)
+        data = _receive(self._channel, _REPORT.size)
         if len(data) < _REPORT.size:
             return None
         pid, status = _REPORT.unpack(data)
@@ -98,6 +100,8 @@ def _monitor(launch: Launch, channel: socket.socket) -> NoReturn:
     if launch.slave is not None:
         os.setsid()
         fcntl.ioctl(launch.slave, termios.TIOCSCTTY, 0)
+    else:
+        os.setpgid(0, 0)
     pid = os.fork()
     if pid == 0:
         try:
@@ -106,19 +110,61 @@ def _monitor(launch: Launch, channel: socket.socket) -> NoReturn:
             os._exit(NOT_EXECUTABLE)
     with contextlib.suppress(OSError):  # whichever of us two comes first
         os.setpgid(pid, pid)
+    woken = _wake_on_children()
     _let_signals_pass(pid)
     _leave_standard_fds(launch)
     channel.sendall(_REPORT.pack(pid, -1))
-    while True:
-        _, status = os.waitpid(pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            break
-        _stopped(launch, channel, pid, status)
+    status = _attend(launch, channel, pid, woken)
     if launch.slave is not None:  # our exit hangs up on the foreground group: let that be us, not what the command left
         _give_terminal(launch.slave, os.getpgrp())
+    _report(channel, pid, status)
+    os._exit(0)
+
+
+def _wake_on_children() -> int:
+    """From now on the returned descriptor can be read when a child has ended or stopped."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return woken
+
+
+def _attend(launch: Launch, channel: socket.socket, pid: int, woken: int) -> int:
+    """Reports stops and takes orders until the command ends; its wait status."""
+    watch = select.poll()
+    watch.register(woken, select.POLLIN)
+    watch.register(channel, select.POLLIN)
+    while True:
+        done, status = os.waitpid(pid, os.WUNTRACED | os.WNOHANG)
+        if done and not os.WIFSTOPPED(status):
+            return status
+        if done:
+            _report(channel, pid, status)
+        ready = {fd for fd, _ in watch.poll()}
+        if woken in ready:
+            os.read(woken, 256)
+        if channel.fileno() in ready:
+            order = _receive(channel, 1)
+            if order:
+                _resume(launch, pid, order)
+            else:
+                watch.unregister(channel)
+                _wrapper_is_gone(launch, pid)
+
+
+def _receive(channel: socket.socket, count: int) -> bytes:
+    """Less than `count` where the other side is gone; one that had not read everything leaves a fault for us."""
+    try:
+        return channel.recv(count, socket.MSG_WAITALL)
+    except OSError:
+        return b""
+
+
+def _report(channel: socket.socket, pid: int, status: int) -> None:
     with contextlib.suppress(OSError):
         channel.sendall(_REPORT.pack(pid, status))
-    os._exit(0)
 
 
 def _let_signals_pass(pid: int) -> None:
@@ -139,14 +185,15 @@ def _leave_standard_fds(launch: Launch) -> None:
         os.close(held)
 
 
-def _stopped(launch: Launch, channel: socket.socket, pid: int, status: int) -> None:
-    channel.sendall(_REPORT.pack(pid, status))
-    order = channel.recv(1)
-    if not order:  # the wrapper is gone
-        _kill_group(pid, signal.SIGHUP)
-    elif launch.slave is not None:
+def _resume(launch: Launch, pid: int, order: bytes) -> None:
+    if launch.slave is not None:
         _give_terminal(launch.slave, pid if order == b"f" else os.getpgrp())
     _kill_group(pid, signal.SIGCONT)
+
+
+def _wrapper_is_gone(launch: Launch, pid: int) -> None:
+    """Somebody killed it, who meant the command. The end of a terminal is a signal, but not for one that is stopped."""
+    _kill_group(pid, signal.SIGKILL if launch.slave is None else signal.SIGCONT)
 
 
 def _give_terminal(slave: int, group: int) -> None:
