@@ -33,6 +33,46 @@ def test_a_key_that_signals_reaches_the_command_through_its_terminal(
     assert output == b"ready\r\n^" + bytes([key[0] + 64])
 
 
+@pytest.mark.parametrize("wrapper", ["", " ".join(WRAPPER)])
+@pytest.mark.parametrize(("key", "number"), [(b"\x03", signal.SIGINT), (b"\x1c", signal.SIGQUIT)])
+def test_a_key_that_signals_ends_the_script_around_the_command(
+    open_screen: Open, wrapper: str, key: bytes, number: int
+) -> None:
+    """I1: a terminal signals everybody in its foreground."""
+    script = f"ulimit -c 0; {wrapper} {SH} -c 'echo ready; exec sleep 60'; echo next"
+    screen = open_screen([SH, "-c", script], wrapped=False)
+    screen.until(b"ready")
+    screen.type(key)
+    output, status = screen.end()
+    assert os.WTERMSIG(status) == number
+    assert b"next" not in output
+
+
+HANDLES = """
+import os, signal
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"handled\\n"))
+os.write(1, b"ready\\n")
+os.read(0, 9)
+"""
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell that waits for its command before it ends")
+@pytest.mark.parametrize("command", [f"{SH} -c 'echo ready; exec sleep 60'", f"{PYTHON} -c '{HANDLES}'"])
+@pytest.mark.parametrize("script", ["trap 'echo trapped' INT; {}; echo next", "{}; echo next"])
+def test_each_in_the_foreground_gets_ctrl_c_once_when_it_is_typed(open_screen: Open, command: str, script: str) -> None:
+    """I1: also where the command handles it and goes on."""
+    ends = []
+    for wrapper in ("", " ".join(WRAPPER)):
+        screen = open_screen([BASH, "-c", script.format(f"{wrapper} {command}")], wrapped=False)
+        screen.until(b"ready\r\n")
+        screen.type(b"\x03")
+        if "handled" in command:
+            screen.until(b"handled")
+            screen.type(b"\r")
+        ends.append(screen.end())
+    assert ends[1] == ends[0]
+
+
 def test_keys_and_their_echo_are_the_same(open_screen: Open) -> None:
     """I1"""
     outputs = []

@@ -77,6 +77,13 @@ class TerminalPair:
         except OSError:
             return True
 
+    def has_groups(self, *, inner: int, outer: int) -> bool:
+        """Whether these process groups are the ones that either terminal's keys signal."""
+        try:
+            return os.tcgetpgrp(self.master) == inner and os.tcgetpgrp(self.outer) == outer
+        except OSError:
+            return False
+
     def enter_foreground(self) -> None:
         first, self._settled = not self._settled, True
         if first:  # until now the terminal may have been as its shell's line editor needs it
@@ -181,13 +188,29 @@ class TerminalPair:
                 raise
         self.hung_up = not self._keys
 
-    def give_keys(self) -> None:
+    def give_keys(self) -> list[int]:
+        """Hands them over; the signals that the inner terminal makes of them, in order."""
+        signals = self._signals()
         try:
-            self._keys = self._keys[os.write(self.master, self._keys) :]
+            count = os.write(self.master, self._keys)
         except BlockingIOError:
-            return
+            return []
         except OSError:  # the command is gone
             self._keys = b""
+            return []
+        given, self._keys = self._keys[:count], self._keys[count:]
+        return [signals[key] for key in given if key in signals]
+
+    def _signals(self) -> dict[int, int]:
+        """The keys that signal now. (Ctrl-Z does it by the command, which stops.)"""
+        try:
+            settings = termios.tcgetattr(self.master)
+        except termios.error:
+            return {}
+        if not settings[_LFLAG] & termios.ISIG:
+            return {}
+        keys = {termios.VINTR: signal.SIGINT, termios.VQUIT: signal.SIGQUIT}
+        return {ord(settings[_CC][place]): number for place, number in keys.items() if settings[_CC][place] != b"\0"}
 
     def _process_inside(self, inside: bool) -> None:
         """Only one of the two may turn \\n into \\r\\n: in the background the outer one does."""

@@ -6,22 +6,25 @@ command waits until all of them are imported, so they keep to what is quick to i
 
 import contextlib
 import os
-import resource
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
 from intentd.sources import monitor
 from intentd.sources.pty import TerminalPair, outer_terminal
 from intentd.sources.pump import Pump, complain, relay
+from intentd.sources.signals import (
+    FORWARDED,
+    TO_COMMAND,
+    end_like,
+    forget_signals,
+    signal_others,
+    stop_like,
+    wake_on_signals,
+)
 from intentd.sources.tail import Tail
 
-_TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
-"""What a terminal sends, it sends to the whole group."""
-_TO_COMMAND = {signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
-_FORWARDED = _TO_GROUP | _TO_COMMAND
-_HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH}
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
 LOST_OUTPUT = 1
 """The exit status where the command ended well and its output could not be written."""
@@ -63,7 +66,7 @@ class Outlets(NamedTuple):
 def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
     """Runs the command and ends as it does: with its exit status, or by its signal."""
     outlets = Outlets.take()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     outer = outer_terminal(outlets.terminals)
     pair = None if outer is None else TerminalPair(outer, shared=not outlets.interactive)
     command = Command(argv, outlets, pair)
@@ -76,7 +79,7 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
     reporter.finished(status, command.tail.total)
     if command.complain() and status == 0:
         os._exit(LOST_OUTPUT)
-    _end_like(status)
+    end_like(status)
 
 
 class Command:
@@ -112,11 +115,11 @@ class Command:
         """Pumps, forwards and waits until the command ends; its wait status."""
         for pump in self._pumps:
             pump.start()
-        woken = _wake_on_signals()
+        woken = wake_on_signals()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = self._loop(woken)
         self._monitor.wait()
-        _forget_signals(self.leave_terminal)
+        forget_signals(self.leave_terminal)
         self._drain()
         return status
 
@@ -162,7 +165,7 @@ class Command:
             if self._pair and self._pair.outer in ready:
                 self._pair.take_keys()
             if self._pair and self._pair.master in ready:
-                self._pair.give_keys()
+                self._give_keys(self._pair)
             if self._pair and self._pair.hung_up:
                 self._kill(signal.SIGHUP)
                 self._pair.hung_up, self._pair.raw = False, False
@@ -186,6 +189,18 @@ class Command:
                 watch.register(self._pair.master, select.POLLOUT)
         return {fd for fd, _ in watch.poll()}
 
+    def _give_keys(self, pair: TerminalPair) -> None:
+        """Those that signal do so to all that is in the foreground; the inner terminal knows only of the command."""
+        one_job = pair.has_groups(inner=self._pid, outer=os.getpgrp())
+        for number in pair.give_keys():
+            if one_job:
+                self._settle()  # what the command and its terminal say of it stands before what a shell says then
+                signal_others(number)
+
+    def _settle(self) -> None:
+        for pump in self._pumps:
+            pump.settle()
+
     def _forward(self, number: int) -> None:
         if number == signal.SIGWINCH and self._pair:
             self._pair.copy_size()
@@ -200,7 +215,7 @@ class Command:
 
     def _kill(self, number: int) -> None:
         with contextlib.suppress(OSError):
-            if number in _TO_COMMAND:
+            if number in TO_COMMAND:
                 os.kill(self._pid, number)
             else:
                 os.killpg(self._pid, number)
@@ -211,12 +226,11 @@ class Command:
         if pair and number in _NEEDS_TERMINAL and pair.is_foreground():
             pair.enter_foreground()
         else:
-            for pump in self._pumps:
-                pump.settle()
+            self._settle()
             was_raw = pair is not None and pair.raw
             if pair:
                 pair.restore()
-            _stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
+            stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
             if pair and (was_raw or self._outlets.interactive) and pair.is_foreground():
                 pair.enter_foreground()
             elif pair:
@@ -242,55 +256,3 @@ def _is_open(fd: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _wake_on_signals() -> int:
-    """From now on the numbers of forwarded signals can be read from the returned descriptor. Ignored ones stay so."""
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    for number in _FORWARDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _noted)
-    return woken
-
-
-def _noted(*_: object) -> None:
-    """The wakeup descriptor has the number."""
-
-
-def _forget_signals(leave: Callable[[], None]) -> None:
-    """There is nobody left to forward to: from here on a signal is for us. One that ends us lets us `leave` first."""
-
-    def end(number: int, _: object) -> None:
-        leave()
-        _end_like(number)
-
-    for number in _FORWARDED:
-        if signal.getsignal(number) is _noted:
-            signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)
-
-
-def _stop_like(number: int, *, group: bool) -> None:
-    """Stops this process (or its job, as Ctrl-Z would) and returns when it is continued."""
-    before = signal.getsignal(number)
-    if number != signal.SIGSTOP:
-        signal.signal(number, signal.SIG_DFL)
-    if group:
-        os.killpg(0, number)
-    else:
-        os.kill(os.getpid(), number)
-    if number != signal.SIGSTOP:
-        signal.signal(number, before)
-
-
-def _end_like(status: int) -> NoReturn:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        os.kill(os.getpid(), number)
-    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)

@@ -1,0 +1,74 @@
+"""Owns what signals do to the wrapper's own process and its process group. It knows no terminals and no command."""
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import NoReturn
+
+_TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
+"""What a terminal sends, it sends to the whole group."""
+TO_COMMAND = {signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
+FORWARDED = _TO_GROUP | TO_COMMAND
+_HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH}
+
+
+def wake_on_signals() -> int:
+    """From now on the numbers of forwarded signals can be read from the returned descriptor. Ignored ones stay so."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in FORWARDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _noted)
+    return woken
+
+
+def _noted(*_: object) -> None:
+    """The wakeup descriptor has the number."""
+
+
+def forget_signals(leave: Callable[[], None]) -> None:
+    """There is nobody left to forward to: from here on a signal is for us. One that ends us lets us `leave` first."""
+
+    def end(number: int, _: object) -> None:
+        leave()
+        end_like(number)
+
+    for number in FORWARDED:
+        if signal.getsignal(number) is _noted:
+            signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)
+
+
+def signal_others(number: int) -> None:
+    """Sends it to everybody else in our process group."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        os.killpg(0, number)
+    finally:
+        signal.signal(number, before)
+
+
+def stop_like(number: int, *, group: bool) -> None:
+    """Stops this process (or its job, as Ctrl-Z would) and returns when it is continued."""
+    before = signal.getsignal(number)
+    if number != signal.SIGSTOP:
+        signal.signal(number, signal.SIG_DFL)
+    if group:
+        os.killpg(0, number)
+    else:
+        os.kill(os.getpid(), number)
+    if number != signal.SIGSTOP:
+        signal.signal(number, before)
+
+
+def end_like(status: int) -> NoReturn:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
