@@ -6,20 +6,26 @@ from typing import Any, cast
 
 import pytest
 
+from modeld.engine.config import EngineConfig
 from modeld.engine.messages import (
     Advanced,
+    Begun,
     Encode,
     EngineGone,
     FromEngine,
+    Generated,
     Probe,
     Probed,
     Probing,
     Refused,
     Saved,
 )
+from modeld.engine.patience import Pace, Patience
 from modeld.engine.supervisor import Supervisor
 from modelwire.messages import Text
 from tests.modeld.engine.scripted import ENDED, RUN, SAVE, Nursery, Start, ready
+
+CHUNK = EngineConfig().chunk
 
 
 @pytest.mark.parametrize("work", [RUN, Encode(prompt=(Text(text="x"),)), Probe()])
@@ -51,25 +57,68 @@ async def test_an_idle_engine_may_be_silent(start: Start, nursery: Nursery, work
     assert [bound is None for bound in bounds] == [True, False, True]
 
 
-@pytest.mark.parametrize("say", [lambda number: Advanced(length=number), lambda number: Probing(progress=number)])
+class Watch:
+    """A supervisor's clock, and how long it waits for the next word of its engine."""
+
+    def __init__(self, supervisor: Supervisor, nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.supervisor, self.nursery = supervisor, nursery
+        self.now, self.base = 0.0, asyncio.get_running_loop().time()
+        monkeypatch.setattr(Supervisor, "_now", lambda _: self.base + self.now)
+
+    async def allows_after(self, message: FromEngine, at: float) -> float:
+        self.now = at
+        self.nursery.children[-1].says(message)
+        await self.nursery.until(lambda: self.nursery.told[-1] is not message and self.nursery.told[-1] == message)
+        assert self.supervisor._due is not None
+        return round(self.supervisor._due - self.base - at, 3)
+
+
+async def watched(start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    supervisor = await start()
+    await ready(nursery)
+    watch = Watch(supervisor, nursery, monkeypatch)
+    supervisor.send(RUN)
+    return watch
+
+
+@pytest.mark.parametrize(
+    "say", [lambda number: Advanced(length=CHUNK * number), lambda number: Probing(progress=number)]
+)
 async def test_the_bound_is_twenty_chunks_where_chunks_are_slow(
     start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, say: Callable[[int], FromEngine]
 ) -> None:
-    supervisor = await start()
-    child = await ready(nursery)
-    clock = [0.0]
-    base = asyncio.get_running_loop().time()
-    monkeypatch.setattr(Supervisor, "_now", lambda _: base + clock[0])
-    bounds = []
-    supervisor.send(RUN)
-    for length, at in enumerate((0.1, 3.0, 3.1), start=1):
-        clock[0] = at
-        child.says(say(length))
-        await nursery.until(lambda length=length: say(length) in nursery.told)  # type: ignore[misc]
-        when = supervisor._due
-        assert when is not None
-        bounds.append(round(when - base - at, 3))
+    watch = await watched(start, nursery, monkeypatch)
+    bounds = [await watch.allows_after(say(number), at) for number, at in enumerate((0.1, 3.0, 3.1), start=1)]
     assert bounds == [10.0, 58.0, 58.0]
+
+
+async def test_s13_small_chunks_say_how_long_a_whole_one_may_take_and_a_whole_one_knows_better(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guess's chunk may be 16 tokens. At 27 tokens a second a whole one takes 19 s: that is slow, and healthy."""
+    watch = await watched(start, nursery, monkeypatch)
+    longest = watch.supervisor._patience.first
+    assert await watch.allows_after(Begun(ids=bytes(4 * 3000), reused=100), 0.0) == longest
+    assert await watch.allows_after(Advanced(length=116), 0.6) == longest
+    assert await watch.allows_after(Advanced(length=116 + CHUNK), 1.6) == 20.0
+    assert await watch.allows_after(Advanced(length=132 + CHUNK), 1.9) == 20.0
+    assert await watch.allows_after(Generated(text="a", ids=(1,)), 2.9) == 20.0
+
+
+async def test_s13_a_prompt_of_one_chunk_is_measured_by_its_first_token_and_a_decoding_engine_is_known(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = await watched(start, nursery, monkeypatch)
+    await watch.allows_after(Begun(ids=bytes(4 * 100), reused=0), 0.0)
+    assert await watch.allows_after(Generated(text="a", ids=(1,)), 0.4) == 10.0
+    assert await watch.allows_after(Generated(text="b", ids=(2,)), 0.5) == 10.0
+    watch.supervisor.send(RUN)
+    assert await watch.allows_after(Begun(ids=bytes(4 * 3000), reused=100), 1.0) == round(20 * 0.4 / 100 * CHUNK, 3)
+
+
+def test_the_first_chunk_has_longer_where_chunks_are_larger() -> None:
+    bounds = [Pace(Patience(), chunk).longest_silence(filling=True) for chunk in (64, 512, 2048)]
+    assert bounds == [300.0, 300.0, 1200.0]
 
 
 async def test_an_engine_that_talks_nonsense_is_killed(start: Start, nursery: Nursery) -> None:

@@ -1,6 +1,12 @@
 """Owns how long is waited for an engine, and before the next one after it died. It starts and kills nothing."""
 
+import math
+
 from attrs import define, frozen
+
+from modeld.engine.messages import Advanced, Begun, FromEngine, Generated, Probing
+
+ORDINARY_CHUNK = 512
 
 
 @frozen(kw_only=True)
@@ -8,15 +14,19 @@ class Patience:
     """Bounds in seconds.
 
     An engine with work counts as hung when nothing was heard of it for `silence`, or for `chunks` times the slowest
-    chunk so far where that is longer; before the first chunk there is no measure, so `first` holds. A message that is
-    being read gets its size over `bytes_per_second` on top. After `loads` deaths in a row while
-    it loads, a model is given up, unless it was ready before. Before each restart it waits: `pause`, twice as long each
-    time up to `longest_pause`, and `pause` again after an engine that lived for `stable` or ended an operation.
+    chunk so far where that is longer. Where a whole chunk may come next and only smaller ones were seen, that is what a
+    whole one would take at their pace, but not more than `first`. Before the first chunk there is no measure, so
+    `first` holds: it is for chunks of 512 tokens, and longer in proportion for larger ones. A message that is being
+    read gets its size over `bytes_per_second` on top.
+
+    After `loads` deaths in a row while it loads, a model is given up, unless it was ready before.
+    Before each restart it waits: `pause`, twice as long each time up to `longest_pause`, and `pause` again after an
+    engine that lived for `stable` or ended an operation.
     """
 
     silence: float = 10.0
     chunks: float = 20.0
-    first: float = 120.0
+    first: float = 300.0
     bytes_per_second: float = 100_000.0
     load: float = 600.0
     quit: float = 2.0
@@ -24,6 +34,48 @@ class Patience:
     longest_pause: float = 10.0
     stable: float = 60.0
     loads: int = 5
+
+
+@define
+class Pace:
+    """How slow an engine was so far, and so how long it may be silent. `chunk`: tokens of a whole one."""
+
+    patience: Patience
+    chunk: int
+    _slowest: float = 0.0
+    _largest: int = 0
+    _per_token: float = math.inf
+    _resident: int = 0
+    _total: int = 0
+
+    def heard(self, message: FromEngine, seconds: float) -> None:
+        """`seconds` after the message before it, or after the work was sent."""
+        match message:
+            case Begun():
+                self._resident, self._total = message.reused, len(message.ids) // 4
+            case Advanced():
+                self._filled(message.length, seconds)
+            case Generated():
+                self._filled(self._total, seconds)
+        if isinstance(message, Advanced | Generated | Probing):
+            self._slowest = max(self._slowest, seconds)
+
+    def _filled(self, length: int, seconds: float) -> None:
+        """The larger a chunk, the more it tells of a whole one: a small one takes longer for each token."""
+        tokens, self._resident = length - self._resident, length
+        if tokens > self._largest:
+            self._largest, self._per_token = tokens, seconds / tokens
+        elif tokens == self._largest and tokens:
+            self._per_token = max(self._per_token, seconds / tokens)
+
+    def longest_silence(self, *, filling: bool) -> float:
+        """`filling`: a whole chunk may come next."""
+        bounds = self.patience
+        first = bounds.first * max(1.0, self.chunk / ORDINARY_CHUNK)
+        if not self._slowest:
+            return first
+        whole = min(first, bounds.chunks * self._per_token * self.chunk) if filling else 0.0
+        return max(bounds.silence, bounds.chunks * self._slowest, whole)
 
 
 @define

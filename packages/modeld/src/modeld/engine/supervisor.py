@@ -10,7 +10,6 @@ from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import FrameFault, Numbered, codec
 from modeld.engine.messages import (
-    Advanced,
     Encoded,
     Ended,
     EngineGone,
@@ -27,7 +26,7 @@ from modeld.engine.messages import (
     Saved,
     ToEngine,
 )
-from modeld.engine.patience import CrashLoop, Patience
+from modeld.engine.patience import CrashLoop, Pace, Patience
 from modeld.engine.stop_flag import SharedStopFlag
 from modelwire.codec import DecodeFault
 
@@ -63,7 +62,8 @@ class Supervisor:
         self._ready = self._refused = self._resting = self._dismissed = False
         self._due: float | None = None  # when something must have been heard at the latest
         self._alarm: asyncio.TimerHandle | None = None
-        self._heard = self._slowest = self._born = 0.0
+        self._heard = self._born = 0.0
+        self._pace = Pace(self._patience, config.chunk)
         self._crashes = CrashLoop(self._patience)
         self._proven = False
 
@@ -208,7 +208,7 @@ class Supervisor:
         self._flag.clear()
         self._epoch += 1
         self._messages = Numbered(self._codec, self._epoch)
-        self._slowest = 0.0
+        self._pace = Pace(self._patience, self._config.chunk)
         self._born = self._now()
         self._child = await self._start_child(self._config, self._epoch, self._flag.descriptor)
         return self._child
@@ -251,19 +251,16 @@ class Supervisor:
                 if isinstance(message, Ended):
                     self._crashes.over()
                 self._rest()
-            case Advanced() | Generated() | Probing():
-                self._slowest = max(self._slowest, self._now() - self._heard)
-                self._expect()
             case _:
-                self._expect()
+                self._pace.heard(message, self._now() - self._heard)
+                self._expect(filling=not isinstance(message, Generated | Probing))
         self._tell(message)
 
-    def _expect(self, *, reading: int = 0) -> None:
+    def _expect(self, *, reading: int = 0, filling: bool = True) -> None:
         """The engine works, so something will be heard of it."""
-        bounds = self._patience
         self._heard = self._now()
-        wait = max(bounds.silence, bounds.chunks * self._slowest) if self._slowest else bounds.first
-        self._await_until(self._heard + wait + reading / bounds.bytes_per_second)
+        wait = self._pace.longest_silence(filling=filling) + reading / self._patience.bytes_per_second
+        self._await_until(self._heard + wait)
 
     def _rest(self) -> None:
         self._due = None
