@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from modeld.flight import Asked
 from modeld.testing import as_text
 from modelwire.errors import ErrorCode
 from modelwire.messages import (
     Accepted,
     Decode,
+    Done,
     Reason,
 )
 from tests.modeld.house import House, prefix, suffix, turn
@@ -59,6 +61,48 @@ def test_a_client_may_be_found_gone_by_a_reply_to_it(house: House) -> None:
     house.say(house.engine.begin(), house.engine.end())
     assert house.words("1")[-1] == "Done"
     assert house.driver.live == 0
+    assert house.driver.clients == set()
+
+
+def test_s8_a_client_found_gone_by_the_end_of_one_operation_leaves_no_session_of_the_next(house: House) -> None:
+    """The next one starts all the same: that was decided before."""
+    replies = house.driver._reply
+
+    def gone_when_told(client: str, op: str, message: Any) -> None:
+        replies(client, op, message)
+        if isinstance(message, Done) and op == "1":
+            house.driver.client_gone(client, house.now)
+
+    house.submit("1", turn("abc"))
+    house.submit("2", turn("xyz", "t"))
+    house.driver._reply = gone_when_told
+    house.run()
+    assert house.engine.stop_set
+    house.say(house.engine.begin(), house.engine.end())
+    assert house.driver.clients == set()
+
+
+@pytest.mark.parametrize("again", [Decode(session="s"), suffix("de")])
+def test_s13_an_operation_that_runs_again_brings_no_ids_of_the_model_before_to_another(
+    house: House, again: Asked
+) -> None:
+    """The file was replaced while its model was loaded."""
+    house.submit("1", prefix("abc"))
+    house.run()
+    house.submit("2", again)
+    house.lose_engine()
+    house.say(house.engine.ready(fingerprint="other"))
+    assert "of another model" in house.error("2").message
+    assert house.engine.running is None
+
+
+def test_s13_a_whole_prompt_runs_again_on_another_model(house: House) -> None:
+    house.submit("1", turn("abc"))
+    house.lose_engine()
+    house.say(house.engine.ready(fingerprint="other"))
+    house.run("d")
+    assert house.contents() == "abcd"
+    assert house.driver.clients == {"ann"}
 
 
 def test_an_operation_without_a_token_runs_again_silently_when_the_engine_is_lost(house: House) -> None:

@@ -86,6 +86,7 @@ class Driver:
         self._confirmations = Confirmations()
         self._events: deque[tuple[schedule.Event, float]] = deque()
         self._telling = False
+        self._gone: set[str] = set()
         self._holder = Holder(engine, Switch(engine, model), self.sessions, self.figures, self._tell, self._say)
 
     def __repr__(self) -> str:
@@ -172,8 +173,8 @@ class Driver:
         self._tell(schedule.ClientGone(client), now)
 
     def client_gone(self, client: str, now: float) -> None:
+        self._gone.add(client)
         self._tell(schedule.ClientGone(client), now)
-        self.sessions.close_all(client)
 
     def tick(self, now: float) -> None:
         self._tell(schedule.Tick(), now)
@@ -227,6 +228,8 @@ class Driver:
                 event, at = self._events.popleft()
                 for command in self.journal.handle(event, at):
                     self._obey(command, at)
+            while self._gone:  # only now: a command may have opened a session for one that was gone already
+                self.sessions.close_all(self._gone.pop())
         finally:
             self._telling = False
 

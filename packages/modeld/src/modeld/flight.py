@@ -132,7 +132,7 @@ class Flight:
             return Encode(prompt=self.message.prompt, complete=bool(chat_of(self.message.prompt)))
         assert not isinstance(self.message, Load | Unload), "the engine is not asked for this"
         name = self.message.session
-        if self.plan is None:
+        if self.plan is None or (self.session and sessions.find(self.client, name) is not self.session):
             self.plan = self._planned(self.message, sessions)
             makes = isinstance(self.message, EnsurePrefix | Turn | Restore)
             find = partial(sessions.open, speculative=self.is_guess) if makes else sessions.find
