@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,18 @@ def test_a_second_daemon_appends_a_segment_of_its_own(tmp_path: Path) -> None:
     for _ in range(2):
         recorded(tmp_path / "events", 1)
     assert [replay(segment) for segment in read(tmp_path / "events")] == [None, None]
+
+
+def test_a_disk_that_is_stuck_holds_up_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modeld.recording._WAITING", 1)
+    monkeypatch.setattr("modeld.recording._CLOSE_S", 0.01)
+    free = threading.Event()
+    monkeypatch.setattr(Recorder, "_write_all", lambda _: free.wait(10))
+    recorder = Recorder(tmp_path / "events", ScheduleLimits())
+    recorder.close()
+    free.set()
+    recorder._thread.join(10)
+    os.close(recorder._file)
 
 
 def test_a_gap_is_followed_by_a_segment_that_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import queue
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ class Recorder:
     def close(self) -> None:
         """Waits a bounded time until everything is written."""
         if not self._broken:
-            self._items.put(None, timeout=_CLOSE_S)
+            with suppress(queue.Full):
+                self._items.put(None, timeout=_CLOSE_S)
         self._thread.join(_CLOSE_S)
 
     def _write_all(self) -> None:
