@@ -149,6 +149,22 @@ async def test_s13_a_snapshot_outlives_the_engine_and_ends_with_an_unload(daemon
         assert await bounded(client.decode(session="t", decode=SHORT).text())
 
 
+async def test_s13_a_model_whose_file_is_gone_when_it_is_wanted_again_does_not_end_the_daemon(daemons: Daemons) -> None:
+    file = model(daemons, "fake")
+    await daemons.serve(None, "--model", str(file))
+    async with Client(daemons.endpoint) as client:
+        await bounded(client.ensure_prefix(session="s", prompt=text("once")).done())
+        await bounded(client.unload())
+        file.rename(file.with_suffix(".away"))
+        for wanted in (client.decode(session="s", decode=SHORT).done(), client.load()):
+            with pytest.raises(WireError, match="No such file") as fault:
+                await bounded(wanted)
+            assert fault.value.code == "not_ready"
+            assert (await client.status()).state == "unloaded"
+        file.with_suffix(".away").rename(file)
+        assert (await bounded(client.decode(session="s", decode=SHORT).done())).usage.generated == 2
+
+
 async def test_an_idle_model_is_unloaded_after_the_time_that_was_set(daemons: Daemons) -> None:
     await daemons.serve(None, "--unload-after", "1")
     async with Client(daemons.endpoint) as client:

@@ -38,6 +38,13 @@ async def test_a_model_that_is_refused_ends_the_daemon(app: App) -> None:
     assert str(app._fault) == "not a GGUF file"
 
 
+async def test_s13_a_model_that_was_ready_and_is_refused_later_does_not_end_the_daemon(app: App) -> None:
+    for message in (EngineTwin().ready(), EngineGone(epoch=1, reason="exited"), Refused(message="no room")):
+        app._engine_said(message)
+    assert not app._stop.is_set()
+    assert app._driver.state == "unloaded"
+
+
 async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
     app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ class DriverMachine(RuleBasedStateMachine):
         self.handles: dict[str, str] = {}
         self.alive = False
         self.asleep = False
+        self.once = False
         self.begun = False
         self.full = False
 
@@ -176,22 +177,29 @@ class DriverMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.alive and not self.asleep and not self.engine.asked)
     @rule()
     def ready(self) -> None:
-        self.alive = True
+        self.alive = self.once = True
         self.driver.engine_said(self.engine.ready(), self.now)
 
     @precondition(lambda self: self.engine.asked)
-    @rule()
-    def does_what_it_was_asked(self) -> None:
-        """One after the other, as processes are ended and started."""
+    @rule(short=st.sampled_from([False, False, True]))
+    def does_what_it_was_asked(self, short: bool) -> None:
+        """One after the other, as processes are ended and started; where memory is `short` no model is loaded."""
         model = self.engine.asked.pop(0)
         self.asleep = model == "nothing"
-        self.alive = model not in ("nothing", "/bad")
+        self.alive = not (self.asleep or model == "/bad" or (short and self.once))
         if self.asleep:
             self.driver.engine_said(EngineUnloaded(epoch=1), self.now)
         elif self.alive:
+            self.once = True
             self.driver.engine_said(self.engine.ready(f"{model}"), self.now)
         else:
-            assert self.driver.refused(Refused(message="no model at all"))
+            self.refuse()
+
+    @precondition(lambda self: self.once and not self.alive and not self.asleep and not self.engine.asked)
+    @rule()
+    def refuse(self) -> None:
+        assert self.driver.refused(Refused(message="no model at all"), self.now)
+        self.asleep = not self.engine.asked
 
     @precondition(lambda self: isinstance(self.engine.running, Run) and not self.begun)
     @rule()
@@ -252,7 +260,7 @@ class DriverMachine(RuleBasedStateMachine):
         """S8: with nothing but endings of the engine, every operation ends, and every cancel is confirmed."""
         for _ in range(10 * self.driver.live):
             if self.engine.asked:
-                self.does_what_it_was_asked()
+                self.does_what_it_was_asked(short=False)
             elif self.engine.running:
                 self.end(failed=False)
             elif not self.alive:

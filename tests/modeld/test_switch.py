@@ -121,7 +121,7 @@ def test_a_model_that_is_refused_is_said_to_who_asked_and_the_one_before_is_load
     house.submit("1", prefix("abc"))
     house.run()
     house.submit("l", Load(model="/bad.gguf"))
-    assert house.driver.refused(Refused(message="not a GGUF file"))
+    assert house.driver.refused(Refused(message="not a GGUF file"), house.now)
     assert house.engine.asked == ["/bad.gguf", None]
     house.submit("2", Decode(session="s"))
     assert house.of("l") == []
@@ -130,13 +130,115 @@ def test_a_model_that_is_refused_is_said_to_who_asked_and_the_one_before_is_load
     assert house.error("l").message == "not a GGUF file. The model before is loaded again"
     house.run("d")
     assert house.contents() == "abcd"
-    assert not house.driver.refused(Refused(message="a second one"))
 
 
-def test_where_the_model_before_is_refused_too_nothing_is_left_to_load(house: House) -> None:
+def test_s13_where_the_model_before_is_refused_too_nothing_is_loaded_until_it_is_wanted(house: House) -> None:
     house.submit("l", Load(model="/bad.gguf"))
-    assert house.driver.refused(Refused(message="not a GGUF file"))
-    assert not house.driver.refused(Refused(message="gone"))
+    assert house.driver.refused(Refused(message="not a GGUF file"), house.now)
+    assert house.driver.refused(Refused(message="gone"), house.now)
+    assert house.error("l").code == ErrorCode.NOT_READY
+    assert house.error("l").message == "not a GGUF file. The model before cannot be loaded either: gone"
+    assert house.driver.state == "unloaded"
+    house.submit("1", turn("abc"))
+    assert house.engine.asked == ["/bad.gguf", None, None]
+    house.say(house.engine.ready())
+    house.run()
+    assert house.done("1").reason is Reason.END
+
+
+@pytest.mark.parametrize("unloaded", [True, False])
+def test_s13_a_model_that_was_ready_and_is_refused_now_is_tried_again_by_the_next_operation(
+    house: House, unloaded: bool
+) -> None:
+    """Memory that is short for an hour, or a file that is gone, must not end the daemon; sessions stay."""
+    house.submit("0", prefix("abc"))
+    house.run()
+    if unloaded:
+        unload(house)
+        house.submit("1", turn("abcd"))
+    else:
+        house.submit("1", turn("abcd"))
+        house.lose_engine()
+    house.submit("g", turn("xyz", "t", speculative=True))
+    house.engine.asked.clear()
+    assert house.driver.refused(Refused(message="no room"), house.now)
+    house.check()
+    for op in "1g":
+        assert (house.error(op).code, house.error(op).message) == (ErrorCode.NOT_READY, "no room")
+    assert (house.driver.state, house.driver.live, house.driver.ready) == ("unloaded", 0, None)
+    house.submit("2", Decode(session="s"))
+    assert house.engine.asked == [None]
+    house.say(house.engine.ready())
+    house.run("d")
+    assert house.contents() == "abcd"
+
+
+def test_s13_a_load_of_what_was_unloaded_and_is_refused_now_ends(house: House) -> None:
+    unload(house)
+    house.submit("l", Load())
+    house.driver.cancel("ann", "c", "l", house.now)
+    for _ in range(10):
+        house.driver.engine_lost(house.now)
+        house.check()
+    house.submit("1", turn("abc"))
+    assert house.driver.refused(Refused(message="it died 5 times"), house.now)
+    house.check()
+    assert (house.error("l").code, house.error("l").message) == (ErrorCode.NOT_READY, "it died 5 times")
+    assert house.of("c") == [Acknowledged(found=True)]
+    assert house.engine.asked == ["nothing", None, None]
+    house.say(house.engine.ready())
+    assert house.words("1") == ["Accepted", "Started"]
+
+
+def test_what_was_refused_on_a_way_back_is_not_said_of_a_later_one(house: House) -> None:
+    house.submit("l", Load(model="/bad.gguf"))
+    house.driver.refused(Refused(message="not a GGUF file"), house.now)
+    house.say(house.engine.ready())
+    house.submit("1", turn("abc"))
+    house.lose_engine()
+    house.driver.refused(Refused(message="no room"), house.now)
+    assert house.error("1").message == "no room"
+
+
+def test_a_model_that_was_never_ready_and_is_refused_leaves_nothing_to_do() -> None:
+    assert not House().driver.refused(Refused(message="no room"), 0.0)
+
+
+def test_an_unload_ends_a_guess_that_waits_and_does_not_load_the_model_for_it(house: House) -> None:
+    house.submit("1", turn("abc"))
+    house.submit("g", turn("xyz", "t", speculative=True))
+    house.submit("u", Unload())
+    house.run()
+    assert house.done("g").reason is Reason.PREEMPTED
+    house.say(EngineUnloaded(epoch=1))
+    assert house.engine.asked == ["nothing"]
+    assert house.driver.state == "unloaded"
+
+
+@pytest.mark.parametrize(
+    ("wish", "asked"), [(Load(model="/small.gguf"), "/small.gguf"), (Load(), None), (Unload(), "nothing")]
+)
+@pytest.mark.parametrize("before", [1, 3])
+def test_s13_while_engines_die_one_after_another_a_load_or_an_unload_gets_in(
+    house: House, wish: Load | Unload, asked: str | None, before: int
+) -> None:
+    house.submit("1", turn("abc"))
+    for _ in range(before):
+        house.lose_engine()
+    house.submit("s", wish)
+    for _ in range(3 - before):
+        house.lose_engine()
+    assert house.error("1").code == ErrorCode.NOT_READY
+    assert house.engine.asked == [asked]
+    house.lose_engine()
+    house.say(EngineUnloaded(epoch=1) if isinstance(wish, Unload) else house.engine.ready())
+    assert house.of("s") == [Acknowledged(found=True)]
+    house.submit("2", turn("abc"))
+    if isinstance(wish, Unload):
+        assert house.engine.asked == ["nothing", None]
+        house.say(house.engine.ready())
+    house.run()
+    assert house.done("2").reason is Reason.END
 
 
 def test_an_engine_that_dies_while_it_loads_the_wanted_model_ends_nobodys_wait(house: House) -> None:

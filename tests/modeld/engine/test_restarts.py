@@ -77,11 +77,10 @@ async def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time_or
 ) -> None:
     pauses = []
 
-    async def pause(_: Supervisor, seconds: float) -> bool:
+    async def pause(_: Supervisor, seconds: float) -> None:
         pauses.append(seconds)
-        return False
 
-    monkeypatch.setattr(Supervisor, "_closed_within", pause)
+    monkeypatch.setattr(Supervisor, "_pause", pause)
     clock = [0.0]
     monkeypatch.setattr(Supervisor, "_now", lambda _: clock[0])
     await start(pause=0.1, longest_pause=0.5)
@@ -128,7 +127,7 @@ async def test_engines_that_keep_dying_are_said_with_the_reason_and_the_pause_un
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(Supervisor, "_now", lambda _: clock[0])
-    monkeypatch.setattr(Supervisor, "_closed_within", _at_once)
+    monkeypatch.setattr(Supervisor, "_pause", _at_once)
     supervisor = await start(pause=0.1)
     assert supervisor.trouble == ""
     (await ready(nursery)).dies()
@@ -149,8 +148,8 @@ async def test_engines_that_keep_dying_are_said_with_the_reason_and_the_pause_un
     assert supervisor.trouble == ""
 
 
-async def _at_once(_: Supervisor, seconds: float) -> bool:
-    return False
+async def _at_once(_: Supervisor, seconds: float) -> None:
+    pass
 
 
 async def test_a_message_that_comes_twice_is_told_once_and_ends_its_engine(start: Start, nursery: Nursery) -> None:

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from modeld.engine.child import Child
+from modeld.engine.config import EngineConfig
 from modeld.engine.messages import (
     EngineGone,
     EngineUnloaded,
@@ -138,3 +140,104 @@ async def test_close_while_nothing_is_loaded_ends_at_once(start: Start, nursery:
     supervisor.unload()
     await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
     await asyncio.wait_for(supervisor.close(), 5)
+
+
+async def test_s13_a_model_that_was_unloaded_and_always_dies_when_it_is_wanted_again_is_given_up(
+    start: Start, nursery: Nursery
+) -> None:
+    """Who waits for the load is told, though the model was ready once."""
+    supervisor = await start(loads=3)
+    await ready(nursery)
+    supervisor.unload()
+    await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    supervisor.load(None)
+    for epoch in (2, 3, 4):
+        await nursery.until(lambda epoch=epoch: len(nursery.children) >= epoch)  # type: ignore[misc]
+        nursery.children[epoch - 1].dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], Refused))
+    supervisor.load(None)
+    await ready(nursery, 5)
+
+
+@pytest.mark.parametrize("model", ["/other.gguf", None])
+async def test_a_load_or_an_unload_in_the_pause_before_a_restart_does_not_wait_for_its_end(
+    start: Start, nursery: Nursery, model: str | None
+) -> None:
+    supervisor = await start(pause=3600.0, longest_pause=3600.0)
+    (await ready(nursery)).dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    if model is None:
+        supervisor.unload()
+        await nursery.until(lambda: EngineUnloaded(epoch=1) in nursery.told)
+    supervisor.load(model)
+    await ready(nursery, 2)
+    assert nursery.children[1].model == model
+
+
+@pytest.mark.parametrize("model", ["/other.gguf", None])
+async def test_a_load_or_an_unload_while_a_process_is_being_started_counts_and_that_process_does_not(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, model: str | None
+) -> None:
+    supervisor = await start()
+    born, begun = asyncio.Event(), asyncio.Event()
+
+    async def slowly(config: EngineConfig, epoch: int, flag: int) -> Child:
+        begun.set()
+        await born.wait()
+        return await nursery.start(config, epoch, flag)
+
+    child = await ready(nursery)
+    monkeypatch.setattr(supervisor, "_start_child", slowly)
+    child.dies()
+    await asyncio.wait_for(begun.wait(), 5)
+    if model is None:
+        supervisor.unload()
+    else:
+        supervisor.load(model)
+    born.set()
+    if model is None:
+        await nursery.until(lambda: EngineUnloaded(epoch=2) in nursery.told)
+        assert len(nursery.children) == 2
+    else:
+        await ready(nursery, 3)
+        assert nursery.children[2].model == model
+    assert nursery.children[1].killed
+
+
+async def test_an_unload_where_there_is_no_engine_is_told_and_a_load_may_follow_at_once(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = await start()
+    nursery.children[0].says(Refused(message="no"))
+    nursery.children[0].dies()
+    await asyncio.wait_for(supervisor._task, 5)
+    heard = nursery.listen
+
+    def listen(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        if isinstance(message, EngineUnloaded):
+            supervisor.load("/good.gguf")
+
+    monkeypatch.setattr(supervisor, "_on_message", listen)
+    supervisor.unload()
+    await ready(nursery, 2)
+    assert nursery.children[1].model == "/good.gguf"
+
+
+async def test_the_listener_may_ask_for_another_model_when_it_hears_of_a_death(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The death was the last one that its model was allowed: nothing is refused all the same."""
+    supervisor = await start(loads=1, pause=3600.0)
+    heard = nursery.listen
+
+    def listen(message: FromEngine | FromSupervisor) -> None:
+        heard(message)
+        if isinstance(message, EngineGone):
+            supervisor.load("/small.gguf")
+
+    monkeypatch.setattr(supervisor, "_on_message", listen)
+    nursery.children[0].dies()
+    await ready(nursery, 2)
+    assert nursery.children[1].model == "/small.gguf"
+    assert [type(told) for told in nursery.told] == [EngineGone, Ready]

@@ -11,6 +11,7 @@ from modeld.schedule.messages import (
     EngineLost,
     EngineProduced,
     EngineReady,
+    EngineRefused,
     EngineSwitched,
     ShutdownAsked,
     Submitted,
@@ -122,3 +123,34 @@ def test_only_a_switch_can_switch_the_engine() -> None:
     with pytest.raises(IllegalMove, match="cannot switch"):
         scheduler.handle(EngineSwitched(key("r1"), True), 1.0)
     assert scheduler.is_live(key("r1"))
+
+
+def test_a_switch_gets_in_where_the_engine_does_not_become_ready() -> None:
+    """S13."""
+    scheduler = Scheduler(ScheduleLimits(losses=2))
+    play(scheduler, real("r1"), switch("s1"))
+    assert words(play(scheduler, EngineLost())) == []
+    assert words(play(scheduler, EngineLost())) == ["fail r1 not_ready retry", "start s1"]
+    assert words(play(scheduler, EngineSwitched(key("s1"), True))) == ["end s1"]
+    play(scheduler, EngineLost(), EngineLost())
+    assert words(play(scheduler, switch("s2"))) == ["accept s2", "start s2"]
+
+
+def test_a_switch_that_starts_ends_a_guess_that_waits() -> None:
+    scheduler = ready()
+    play(scheduler, real("r1"), guess("g1"), switch("s1"))
+    assert words(play(scheduler, ended("r1"))) == ["end r1", "end g1 preempted", "start s1"]
+    play(scheduler, guess("g2"))
+    assert words(play(scheduler, EngineSwitched(key("s1"), False))) == ["end s1", "wake"]
+
+
+def test_a_model_that_is_refused_ends_all_waiting_but_a_switch_and_the_next_operation_wakes_it() -> None:
+    """S13."""
+    scheduler = ready()
+    play(scheduler, EngineLost(), real("r1"), guess("g1"))
+    assert words(play(scheduler, EngineRefused("no room"))) == ["fail r1 not_ready retry", "fail g1 not_ready retry"]
+    assert words(play(scheduler, real("r2"))) == ["accept r2", "wake"]
+    play(scheduler, switch("s1"))
+    assert words(play(scheduler, EngineRefused("no room"))) == ["fail r2 not_ready retry", "start s1"]
+    with pytest.raises(IllegalMove, match="under an operation"):
+        scheduler.handle(EngineRefused("no room"), 1.0)

@@ -17,6 +17,7 @@ from modeld.schedule.messages import (
     EngineLost,
     EngineProduced,
     EngineReady,
+    EngineRefused,
     EngineSwitched,
     Event,
     Fail,
@@ -46,6 +47,7 @@ class EngineModel:
     def __init__(self) -> None:
         self.ready = False
         self.asleep = False
+        self.losses = 0
         self.running: OpKey | None = None
         self.stop_set = False
         self.produced = False
@@ -86,7 +88,8 @@ class EngineModel:
 
     def _start(self, command: Start) -> None:
         op = self.live[command.key]
-        assert self.ready or (self.asleep and op.switches), "a start without an engine"
+        given_up = self.asleep or self.losses >= LIMITS.losses
+        assert self.ready or (given_up and op.switches), "a start without an engine"
         assert self.running is None, "two operations run"
         assert command.again == (self.starts[command.key] == 1)
         assert self.starts[command.key] < 2
@@ -128,6 +131,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.names = 0
         self.checked = 0
         self.log: list[tuple[Event, float, list[Command]]] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether an engine is being loaded, of itself."""
+        return not (self.engine.ready or self.engine.asleep or self.engine.running)
 
     def tell(self, event: Event, submitted: Op | None = None) -> None:
         commands = self.journal.handle(event, self.now)
@@ -173,11 +181,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.now += seconds
         self.tell(Tick())
 
-    @precondition(lambda self: not self.engine.ready and not self.engine.asleep)
+    @precondition(lambda self: self.is_awaited)
     @rule()
     def engine_ready(self) -> None:
-        self.engine.ready = True
+        self.engine.ready, self.engine.losses = True, 0
         self.tell(EngineReady())
+
+    @precondition(lambda self: self.is_awaited)
+    @rule()
+    def engine_refused(self) -> None:
+        self.engine.asleep, self.engine.losses = True, 0
+        self.tell(EngineRefused("no room"))
+        assert all(op.switches for op in self.engine.live.values()), "something waits for nothing"
 
     @precondition(lambda self: self.engine.running and not self.engine.switching)
     @rule()
@@ -191,7 +206,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def engine_switches(self, loaded: bool) -> None:
         assert self.engine.running
         key, self.engine.running = self.engine.running, None
-        self.engine.ready, self.engine.asleep = loaded, not loaded
+        self.engine.ready, self.engine.asleep, self.engine.losses = loaded, not loaded, 0
         self.tell(EngineSwitched(key, loaded))
 
     @precondition(lambda self: self.engine.running and not self.engine.switching)
@@ -206,6 +221,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def engine_lost(self, lost: bool) -> None:
         if lost and not self.engine.asleep:
             self.engine.ready = False
+            self.engine.losses += 1
             again = self.engine.running, self.engine.produced
             self.engine.running = None
             self.tell(EngineLost())
@@ -227,7 +243,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """With nothing but endings of the engine, every operation ends (S8); the same events give the same commands."""
-        if not self.engine.ready and not self.engine.asleep:
+        if self.is_awaited:
             self.engine_ready()
         bound = len(self.engine.live)
         for _ in range(bound):

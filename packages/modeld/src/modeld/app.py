@@ -157,7 +157,7 @@ class App:
             case EngineGone():
                 self._driver.engine_lost(self._clock())
             case Refused():
-                if not self._driver.refused(message):
+                if not self._driver.refused(message, self._clock()):
                     self._fail(CannotServe(message.message))
             case _:
                 self._driver.engine_said(message, self._clock())

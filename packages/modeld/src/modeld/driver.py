@@ -211,9 +211,9 @@ class Driver:
     def engine_lost(self, now: float) -> None:
         self._holder.engine_lost(now, for_good=self.stopping)
 
-    def refused(self, message: Refused) -> bool:
-        """Whether the model before is loaded again instead of the one that was refused."""
-        return self._holder.refused(message)
+    def refused(self, message: Refused, now: float) -> bool:
+        """Whether the daemon goes on all the same."""
+        return self._holder.refused(message, now)
 
     # --- what the scheduler commands ----------------------------------------------------------------------
 

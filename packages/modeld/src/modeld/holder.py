@@ -130,8 +130,22 @@ class Holder:
             self._running = None
         self._tell(schedule.EngineLost(), now)
 
-    def refused(self, message: Refused) -> bool:
-        return self._running is not None and self._running.switches and self.switch.refused(message.message)
+    def refused(self, message: Refused, now: float) -> bool:
+        """Goes on with the model before, or with none until an operation wants one. False where none was ever ready."""
+        switching = self._running
+        if switching and self.switch.refused(message.message):
+            return True
+        if not self.switch.was_ready:
+            return False
+        why = self.switch.given_up(message.message)
+        log.warning("nothing is loaded: %s", why)
+        self._figures.engine_ended()
+        if switching:
+            self._sessions.snapshots.void()
+            self._changed(switching, Failed(code=ErrorCode.NOT_READY, message=why), now)
+        else:
+            self._tell(schedule.EngineRefused(why), now)
+        return True
 
     def _loaded(self, ready: Ready, now: float) -> None:
         if self.switch.ready(ready):

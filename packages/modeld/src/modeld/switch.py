@@ -16,7 +16,7 @@ class Loader(Protocol):
     """What ends and starts engine processes. Neither call blocks; a message tells when it is done."""
 
     def unload(self) -> None:
-        """The engine must be idle. `EngineUnloaded` follows."""
+        """Nothing may run. `EngineUnloaded` follows."""
 
     def load(self, model: str | None) -> None:
         """Raises nothing: `Ready` or `Refused` follows."""
@@ -35,20 +35,24 @@ class Switch:
     state: str = "loading"
     loaded: Ready | None = None
     _wanted: str | None = None
-    _way_back: bool = False
-    _fault: Failed | None = None
+    _refusal: str | None = None  # why the way is back to the model before
     _fingerprint: str = field(default="")
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether any model was, in this daemon's life."""
+        return bool(self._fingerprint)
 
     def begin(self, wish: Load | Unload) -> bool:
         """False where there is nothing to do."""
-        self._fault, self._way_back = None, False
+        self._refusal = None
         self._wanted = self.model if isinstance(wish, Unload) else wish.model or self.model
         if isinstance(wish, Unload):
             change = self.state != "unloaded"
             if change:
                 self.loader.unload()
         else:
-            change = self.state == "unloaded" or self._wanted != self.model
+            change = bool(self.state) or self._wanted != self.model
             if change:
                 self._load(self._wanted)
         return change
@@ -71,19 +75,26 @@ class Switch:
         self.loaded, self.state = None, "restarting"
 
     def refused(self, message: str) -> bool:
-        """Goes back to the model before. False where that one was refused as well, or there is none."""
-        if self._way_back:
+        """Goes back to the model before. False where it is that one which was refused."""
+        if self._refusal is not None or self._wanted == self.model:
             return False
-        self._way_back = True
-        self._fault = Failed(code=ErrorCode.NOT_READY, message=f"{message}. The model before is loaded again")
+        self._refusal = message
         self._load(self.model)
         return True
 
+    def given_up(self, message: str) -> str:
+        """Nothing is loaded now. Says why."""
+        self.loaded, self.state = None, "unloaded"
+        refusal, self._refusal = self._refusal, None
+        return message if refusal is None else f"{refusal}. The model before cannot be loaded either: {message}"
+
     def finish(self) -> Failed | None:
         """Ends a change that is done; says why it was not the one that was wanted."""
-        if not self._way_back:
+        if self._refusal is None:
             self.model = self._wanted
-        return self._fault
+            return None
+        refusal, self._refusal = self._refusal, None
+        return Failed(code=ErrorCode.NOT_READY, message=f"{refusal}. The model before is loaded again")
 
     def _load(self, model: str | None) -> None:
         self.loaded, self.state = None, "loading"

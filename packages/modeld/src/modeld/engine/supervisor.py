@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from attrs import evolve
 
@@ -37,7 +38,7 @@ class Supervisor:
     """Keeps one engine process running. `on_message` is called in the event loop, with messages of the current epoch.
 
     After `Ready`, `send` one message that it answers at a time. `EngineGone` ends whatever ran; a `Ready` of the
-    next epoch follows, or `Refused`, after which nothing does until `load`.
+    next epoch follows, or `Refused`, after which nothing does until `load`. `load` and `unload` may come at any time.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Supervisor:
         self._child: Child | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        self._roused = asyncio.Event()  # ends the pause before a start
         self._epoch = 0
         self._messages = Numbered(self._codec, 0)
         self._ready = self._refused = self._resting = self._dismissed = False
@@ -117,27 +119,33 @@ class Supervisor:
             self._flag.clear()
 
     def unload(self) -> None:
-        """Ends the idle engine. `EngineUnloaded` follows when its memory is free, and then nothing until `load`."""
-        self._resting = True
+        """Ends an engine that is idle, loads or is to be restarted.
+
+        `EngineUnloaded` follows when its memory is free, and then nothing until `load`.
+        """
+        self._resting, self._refused = True, False
         self._dismiss()
 
     def load(self, model: str | None) -> None:
-        """Loads `model` in place of what is loaded, was refused or was unloaded. `Ready` or `Refused` follows."""
-        self._proven = self._proven and model == self._config.model
+        """Loads `model` in place of whatever was there. `Ready` or `Refused` follows.
+
+        It must prove itself again: who waits for it is told where it cannot be loaded any more.
+        """
+        self._proven = False
         self._config = evolve(self._config, model=model)
         self._resting = self._refused = False
         self._dismiss()
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._keep_another_alive(), name="engine supervisor")
 
     def _dismiss(self) -> None:
-        """What the child still says does not count any more."""
-        if self._child is None:
-            self._dismissed = self._ready  # it has just died by itself, and nobody was told yet
-            return
+        """What the child still says does not count any more, nor does a death that nobody was told of yet."""
         self._dismissed = True
-        if self._ready:
-            self._ready = False
+        self._roused.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._go_on(), name="engine supervisor")
+        ready, self._ready = self._ready, False
+        if self._child is None:  # it dies, is being started, or there is none
+            return
+        if ready:
             self._child.write(self._messages.encode(Quit()))
             self._await_until(self._now() + self._patience.quit)
         else:
@@ -146,6 +154,7 @@ class Supervisor:
     async def close(self) -> None:
         """Ends the engine: asks it to quit, and kills it if it does not. Nothing is reported any more."""
         self._closing.set()
+        self._roused.set()
         if self._task is None or self._flag is None:
             return
         self._flag.set()
@@ -160,52 +169,54 @@ class Supervisor:
         self._flag.close()
         self._task = None
 
-    async def _keep_alive(self, child: Child | None) -> None:
-        while True:
-            reason = await self._attend(child) if child else "could not be started"
-            loaded, self._ready = self._ready, False
-            if self._refused or self._closing.is_set():
-                return
-            if self._dismissed:
-                self._crashes = CrashLoop(self._patience)
-                self._part()
-            elif await self._closed_after(reason, loaded=loaded):
-                return
-            if not self._is_wanted():
-                return
-            child = await self._begin_again()
+    async def _keep_alive(self, child: Child) -> None:
+        await self._live_through(child)
+        await self._go_on()
 
-    async def _closed_after(self, reason: str, *, loaded: bool) -> bool:
-        """Tells of the death and waits before the next start; True where the supervisor is closed meanwhile."""
+    async def _go_on(self) -> None:
+        while self._wants_another():
+            await self._live_through(await self._begin_again())
+
+    async def _live_through(self, child: Child | None) -> None:
+        reason = await self._attend(child) if child else "could not be started"
+        loaded, self._ready = self._ready, False
+        if not (self._refused or self._dismissed or self._closing.is_set()):
+            await self._mourn(reason, loaded=loaded)
+
+    def _wants_another(self) -> bool:
+        while self._dismissed:  # again where the listener asks for another one at once
+            self._part()
+        return not (self._refused or self._resting or self._closing.is_set())
+
+    async def _mourn(self, reason: str, *, loaded: bool) -> None:
+        """Tells of the death, and waits before the next start. Its listener may have other wishes at once."""
         _log.warning("engine %d is gone: it %s", self._epoch, reason)
         if loaded and self._is_stable():
             self._crashes.over()
         self._crashes.died(reason, loaded=loaded)
         self._tell(EngineGone(epoch=self._epoch, reason=reason))
+        if self._dismissed:
+            return
         if self._crashes.is_hopeless and not self._proven:
             self._crashes = CrashLoop(self._patience)
             self._give_up(reason)
-            return False
-        return await self._closed_within(self._crashes.pause)
+        else:
+            await self._pause(self._crashes.pause)
 
     def _is_stable(self) -> bool:
         return self._now() - self._born > self._patience.stable
 
-    def _is_wanted(self) -> bool:
-        return not (self._refused or self._resting or self._closing.is_set())
-
-    async def _keep_another_alive(self) -> None:
-        await self._keep_alive(await self._begin_again())
-
     def _part(self) -> None:
-        """The child that was dismissed is gone. Its listener may ask for another one at once."""
+        """Whatever was dismissed is gone."""
         self._dismissed = False
+        self._crashes = CrashLoop(self._patience)
         if self._resting:
             self._tell(EngineUnloaded(epoch=self._epoch))
 
     async def _begin(self) -> Child:
         assert self._flag is not None
         self._flag.clear()
+        self._roused.clear()
         self._epoch += 1
         self._messages = Numbered(self._codec, self._epoch)
         self._pace = Pace(self._patience, self._config.chunk)
@@ -223,7 +234,7 @@ class Supervisor:
     async def _attend(self, child: Child) -> str:
         """Hears a child out until it is gone; says how it went."""
         hung, grace = "", self._patience.quit
-        if self._closing.is_set():
+        if self._closing.is_set() or self._dismissed:
             child.kill()
         try:
             self._await_until(self._now() + self._patience.load)
@@ -299,13 +310,10 @@ class Supervisor:
         except Exception:  # a fault of the listener must not leave the engine without its keeper
             _log.exception("the listener failed on %s", type(message).__name__)
 
-    async def _closed_within(self, seconds: float) -> bool:
-        try:
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._closing.wait()
-        except TimeoutError:
-            return False
-        return True
+                await self._roused.wait()
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

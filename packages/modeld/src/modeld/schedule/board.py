@@ -64,7 +64,8 @@ class Board:
         if running is None:
             assert not (self.ready or self.asleep) or not waiting, "the slot is free and something waits"
         else:
-            assert self.ready or (self.asleep and running.op.switches), "something runs without an engine"
+            unready = self.asleep or self.losses >= limits.losses
+            assert self.ready or (unready and running.op.switches), "something runs without an engine"
             assert (running.last is not None) == (running.state is State.STOPPING)
             rivals = [life for life in waiting if life.op.kind is not Kind.HOUSE]
             holds = running.state is State.STOPPING or running.op.kind is Kind.REAL

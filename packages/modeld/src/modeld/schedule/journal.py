@@ -1,6 +1,6 @@
 """Owns the scheduler's last events, each with the commands that followed, and their replay. It writes no file.
 
-There is no text in it: an event knows keys, kinds, digests and times.
+There is no client's text in it: an event knows keys, kinds, digests and times.
 """
 
 from collections.abc import Callable

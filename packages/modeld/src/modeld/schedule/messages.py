@@ -91,6 +91,13 @@ class EngineLost:
 
 
 @frozen
+class EngineRefused:
+    """The model that was to be loaded cannot be, for the reason in `message`. There is no engine until one is woken."""
+
+    message: str
+
+
+@frozen
 class EngineSwitched:
     """The running operation has ended or exchanged the engine, as it was to. `loaded`: there is one now, and idle."""
 
@@ -116,6 +123,7 @@ Event = (
     | EngineProduced
     | EngineEnded
     | EngineLost
+    | EngineRefused
     | EngineSwitched
     | Tick
     | ShutdownAsked

@@ -17,10 +17,12 @@ The rules:
    being stopped ends for the reason that came first; if the engine finished it all the same, for the engine's reason.
 9. When the engine is lost, what was being stopped ends as it would have; a guess fails; a real operation that had
    produced nothing runs again, once, before all others; any other one fails (S8). When the engine is lost several times
-   without becoming ready, nobody waits any longer.
+   without becoming ready, nobody waits any longer: an operation that switches it starts, all others fail. So they do
+   when the model is refused; then the next operation that needs one wakes the engine.
 10. When the daemon stops, everything ends and nothing starts.
 11. An operation that switches the engine waits its turn as any real one, and nobody can stop it once it has the slot.
-    When it has ended the engine for good, the next operation that needs one wakes it (`Wake`), and waits.
+    When it starts, a waiting guess ends: it is older. When it has ended the engine for good, the next operation that
+    needs one wakes it (`Wake`), and waits.
 
 The table of an operation's moves is `life.MOVES`. Every operation that is accepted ends exactly once, with `End` or
 `Fail`; one that is refused gets one `Fail` and no `Accept`. The end of an operation comes before the start of the next.
@@ -44,6 +46,7 @@ from modeld.schedule.messages import (
     EngineLost,
     EngineProduced,
     EngineReady,
+    EngineRefused,
     EngineSwitched,
     Event,
     Fail,
@@ -188,6 +191,13 @@ class Scheduler:
             self._yielded = event.key
         self._release(life, last)
 
+    def _engine_refused(self, event: EngineRefused) -> None:
+        if self._board.running:
+            raise IllegalMove(f"the engine was refused under an operation: {self._board.running.story()}")
+        self._board.ready, self._board.asleep = False, True
+        self._board.losses = 0
+        self._end_waits(event.message)
+
     def _engine_switched(self, event: EngineSwitched) -> None:
         life = self._must_run(event.key)
         if not life.op.switches:
@@ -203,11 +213,14 @@ class Scheduler:
         if self._board.running:
             self._lose(self._board.running)
         if self._board.losses >= self.limits.losses:
-            for life in list(self._board.waiters()):
-                message = f"the engine was lost {self._board.losses} times in a row: see the daemon's log"
-                self._let_go(life, _fail(life.op.key, ErrorCode.NOT_READY, message, retry=True))
+            self._end_waits(f"the engine was lost {self._board.losses} times in a row: see the daemon's log")
 
     # --- what follows from them ---------------------------------------------------------------------------
+
+    def _end_waits(self, message: str) -> None:
+        """Of all that need an engine."""
+        for life in [life for life in self._board.waiters() if not life.op.switches]:
+            self._let_go(life, _fail(life.op.key, ErrorCode.NOT_READY, message, retry=True))
 
     def _lose(self, life: Life) -> None:
         real = life.op.kind is Kind.REAL
@@ -263,13 +276,20 @@ class Scheduler:
         if self._board.asleep and not life.op.switches:
             self._board.asleep = False
             self._commands.append(Wake())
-        if not self._board.ready and not self._board.asleep:
+        if not self._board.ready and not (life.op.switches and self._is_given_up()):
             return
         self._board.waiting[life.op.kind].pop(0)
+        if life.op.switches:
+            for guess in list(self._board.waiting[Kind.GUESS]):
+                self._let_go(guess, End(key=guess.op.key, reason=Reason.PREEMPTED))
         life.move(Move.START, self._now)
         self._board.running = life
         start = Start(key=life.op.key, queued_at=life.queued_at, preempted=self._yielded, again=life.again)
         self._commands.append(start)
+
+    def _is_given_up(self) -> bool:
+        """Whether an operation that switches the engine does not wait for the one that is to be there."""
+        return self._board.asleep or self._board.losses >= self.limits.losses
 
     def check(self) -> None:
         """Raises AssertionError where the state breaks the rules."""
@@ -286,6 +306,7 @@ _HANDLERS: dict[type, Callable[[Scheduler, Any], None]] = {
     EngineProduced: Scheduler._engine_produced,
     EngineEnded: Scheduler._engine_ended,
     EngineLost: Scheduler._engine_lost,
+    EngineRefused: Scheduler._engine_refused,
     EngineSwitched: Scheduler._engine_switched,
     Tick: lambda scheduler, _: None,  # time alone does what `handle` does after every event
     ShutdownAsked: Scheduler._shutdown_asked,
