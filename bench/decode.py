@@ -29,8 +29,7 @@ from bench.results import Result, header, write
 from modeld.slot.draft import Costs
 from modelwire import Client
 
-KV = {"exact": "bf16", "fast": "f16"}
-"""The peers' KV, as modeld has it."""
+PROFILES = ("exact", "fast")
 LOOKUP: dict[str, Any] = {"drafted": 2}
 SERVER: dict[str, Any] = {"drafts": "ngram_simple", "match": 12, "drafted": 48}
 """What is best for each of the peers here, as `python -m bench.peer_drafts` finds it."""
@@ -67,9 +66,9 @@ class Plan:
 
 
 @contextmanager
-def peers_of(options: argparse.Namespace, model: Path, profile: str) -> Iterator[Peers]:
+def peers_of(options: argparse.Namespace, model: Path) -> Iterator[Peers]:
     """With drafts, and without. llama-cpp-python is measured both ways, in one process."""
-    shared: dict[str, Any] = {"threads": options.threads, "context": 4096, "kv": KV[profile]}
+    shared: dict[str, Any] = {"threads": options.threads, "context": 4096}
     logs = logs_of(options)
     with (
         lookup(model, LookupSettings(**shared, **LOOKUP), logs / "lookup.log") as python,
@@ -97,7 +96,7 @@ def on_the_model(options: argparse.Namespace, plan: Plan, profile: str) -> tuple
     with (
         private_runtime(),
         modeld(options, model, f"modeld-{profile}", profile=profile),
-        peers_of(options, model, profile) as peers,
+        peers_of(options, model) as peers,
     ):
         return asyncio.run(play(plan, profile, model.name, peers))
 
@@ -139,7 +138,7 @@ def run(options: argparse.Namespace) -> Result:
         "repetitions": plan.reps,
         "tokens": plan.tokens,
         "curves_ms": curves,
-        "peers": {"llama-cpp-python": LOOKUP, "llama-server": SERVER, "kv": KV},
+        "peers": {"llama-cpp-python": LOOKUP, "llama-server": SERVER},
         **parts,
         **on_recordings(plan, curves),
         "tasks": single,
@@ -164,7 +163,7 @@ def main() -> int:
     made.add_argument("--tokens", type=int, default=100, help="of an answer")
     made.add_argument("--quick", action="store_true", help="one task of each group, short answers, few recordings")
     made.add_argument("--groups", type=_words, default=("",), help="beginnings of group names, with commas")
-    made.add_argument("--profiles", type=_words, default=tuple(KV), help="exact, fast or both, with a comma")
+    made.add_argument("--profiles", type=_words, default=PROFILES, help="exact, fast or both, with a comma")
     add_model(made)
     options = made.parse_args()
     if options.backend == "openvino":

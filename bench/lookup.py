@@ -15,8 +15,6 @@ from typing import IO
 
 from attrs import asdict, frozen
 
-BF16, F16 = 30, 1  # ggml's numbers of the types
-
 
 @frozen(kw_only=True)
 class LookupSettings:
@@ -24,7 +22,6 @@ class LookupSettings:
 
     threads: int = 2
     context: int = 4096
-    kv: str = "bf16"
     drafted: int = 0
 
 
@@ -87,7 +84,6 @@ def serve(model: Path, settings: LookupSettings) -> None:
     from llama_cpp import Llama
     from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
-    kv = {"bf16": BF16, "f16": F16}[settings.kv]
     drafts = LlamaPromptLookupDecoding(num_pred_tokens=settings.drafted) if settings.drafted else None
     llama = Llama(
         str(model),
@@ -95,8 +91,6 @@ def serve(model: Path, settings: LookupSettings) -> None:
         n_threads=settings.threads,
         n_threads_batch=settings.threads,
         flash_attn=True,
-        type_k=kv,
-        type_v=kv,
         logits_all=settings.drafted > 0,  # without, its prompt lookup fails on prompts longer than a batch
         verbose=False,
     )

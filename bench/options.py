@@ -48,7 +48,6 @@ def add_model(made: argparse.ArgumentParser) -> None:
     made.add_argument("--model", type=Path, help="a GGUF file; without it the packaged model as Q4_0")
     made.add_argument("--threads", type=int, default=os.cpu_count() or 2, help="of both servers")
     made.add_argument("--context", type=int, default=8192, help="of both servers, in tokens")
-    made.add_argument("--peer-kv", choices=("bf16", "f16"), default="bf16", help="modeld's exact profile has bf16")
     made.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance")
 
 

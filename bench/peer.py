@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 from attrs import asdict, frozen
@@ -112,7 +112,6 @@ class PeerSettings:
 
     threads: int = 2
     context: int = 8192
-    kv: Literal["bf16", "f16"] = "bf16"
     batch: int = 2048
     host_cache_mib: int = 0
     drafts: str = "none"
@@ -160,7 +159,6 @@ def serve(model: Path, wanted: PeerSettings) -> None:
     settings.n_parallel = 1
     settings.n_gpu_layers = 0
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = wanted.threads
-    settings.cache_type_k = settings.cache_type_v = getattr(xllamacpp.ggml_type, f"GGML_TYPE_{wanted.kv.upper()}")
     settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
     settings.fit_params = False
     settings.cache_ram_mib = wanted.host_cache_mib

@@ -43,7 +43,7 @@ class Candidate:
 
 
 def candidates(options: argparse.Namespace) -> list[Candidate]:
-    shared = {"threads": options.threads, "context": 4096, "kv": options.peer_kv}
+    shared = {"threads": options.threads, "context": 4096}
     lookups = [LookupSettings(drafted=drafted) for drafted in LOOKUPS]
     found = [Candidate(f"llama-cpp-python drafted={one.drafted}", evolve(one, **shared)) for one in lookups]
     return found + [

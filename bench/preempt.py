@@ -67,7 +67,7 @@ def abandoned(other: Peer, corpus: Corpus, count: int) -> list[float]:
 
 def run(options: argparse.Namespace) -> Result:
     model: Path = model_of(options)
-    settings = PeerSettings(threads=options.threads, context=options.context, kv=options.peer_kv, batch=CHUNK)
+    settings = PeerSettings(threads=options.threads, context=options.context, batch=CHUNK)
     with private_runtime():
         with modeld(options, model):
             origin, trials = asyncio.run(measure(options, model.name))
@@ -87,7 +87,6 @@ def run(options: argparse.Namespace) -> Result:
         "peer": {
             "requests": len(theirs),
             "abandoned_prompt_tokens": PEER_PROMPT,
-            "kv": settings.kv,
             "batch": settings.batch,
             "host_cache_mib": settings.host_cache_mib,
             "build": other.build,

@@ -115,9 +115,7 @@ def run(options: argparse.Namespace) -> Result:
         origin, conversations, ours = asyncio.run(measure_modeld(options, model.name))
     peers: list[tuple[PeerSettings, Asked]] = []
     for host_cache_mib, rounds in PEER_ROUNDS.items():
-        settings = PeerSettings(
-            threads=options.threads, context=options.context, kv=options.peer_kv, host_cache_mib=host_cache_mib
-        )
+        settings = PeerSettings(threads=options.threads, context=options.context, host_cache_mib=host_cache_mib)
         with peer(model, settings, logs_of(options) / f"peer-switch-{host_cache_mib}.log") as other:
             peers.append((settings, asyncio.run(of_peer(conversations, other, f"peer, {host_cache_mib} MiB", rounds))))
     best, theirs = min(peers, key=lambda pair: statistics.median(pair[1]["same"].ms))

@@ -150,7 +150,7 @@ async def measure(options: argparse.Namespace, model: Path, other: Peer) -> tupl
         **origin,
         "threads": options.threads,
         "context": options.context,
-        "peer": {"kv": options.peer_kv, "flash_attention": True, "build": other.build},
+        "peer": {"flash_attention": True, "build": other.build},
         "repetitions": {"cold": min(COLD_REPS, options.reps), "hit and warm": options.reps},
         "rows": table,
         "samples": measurement.samples(),
@@ -160,8 +160,8 @@ async def measure(options: argparse.Namespace, model: Path, other: Peer) -> tupl
 
 def run(options: argparse.Namespace) -> tuple[Result, Table]:
     model = model_of(options)
-    print(f"{model.name}, {options.threads} threads, context {options.context}, the peer's KV in {options.peer_kv}")
-    settings = PeerSettings(threads=options.threads, context=options.context, kv=options.peer_kv)
+    print(f"{model.name}, {options.threads} threads, context {options.context}")
+    settings = PeerSettings(threads=options.threads, context=options.context)
     with private_runtime(), modeld(options, model), peer(model, settings, logs_of(options) / "peer.log") as other:
         return asyncio.run(measure(options, model, other))
 
