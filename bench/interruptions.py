@@ -19,6 +19,8 @@ from modelwire.messages import DecodeConfig, Done, Progress, Reason
 
 SHORT, SHORTEST, LONG = 64, 256, 4000
 """Tokens of an unrelated request, of the shortest guess, and from where on a guess is long."""
+CERTAIN = 7000
+"""Tokens from which on a few per cent more may be too many for the context."""
 CHUNK = 512
 CHUNK_EVERY = 40
 """Trials between two measurements of one undisturbed chunk."""
@@ -159,7 +161,8 @@ class Trials:
 
     async def _interrupt(self, trial: Trial) -> bool:
         """False where the guess was over before."""
-        prompt = await self.corpus.near(self.client, trial.tokens)
+        cut = self.corpus.near if trial.tokens < CERTAIN else self.corpus.exactly
+        prompt = await cut(self.client, trial.tokens)
         guess = self.client.turn(session="guess", prefix=text(prompt), speculative=True)
         began = time.perf_counter()
         await asyncio.sleep(trial.phase * min(self.cap_s, self.pace.seconds(trial.tokens)))
