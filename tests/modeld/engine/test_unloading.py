@@ -1,6 +1,7 @@
 """The supervisor ends an engine because it is told to: to close, to unload, to load another model."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +16,25 @@ from modeld.engine.messages import (
     Ready,
     Refused,
 )
+from modeld.engine.supervisor import Supervisor
 from tests.modeld.engine.scripted import READY, RUN, Nursery, Start, ready
+
+Wish = Callable[[Supervisor, type, str | None], None]
+
+
+@pytest.fixture
+def wish(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> Wish:
+    """Lets the listener load a model as soon as it hears a message of a class."""
+
+    def listening(supervisor: Supervisor, kind: type, model: str | None) -> None:
+        def listen(message: FromEngine | FromSupervisor) -> None:
+            nursery.listen(message)
+            if isinstance(message, kind):
+                supervisor.load(model)
+
+        monkeypatch.setattr(supervisor, "_on_message", listen)
+
+    return listening
 
 
 async def test_close_asks_first_and_kills_what_does_not_obey(start: Start, nursery: Nursery) -> None:
@@ -98,17 +117,10 @@ async def test_after_a_refusal_another_model_can_be_loaded(start: Start, nursery
 
 @pytest.mark.parametrize("dies", [False, True])
 async def test_the_listener_may_ask_for_another_model_as_soon_as_one_is_refused(
-    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, dies: bool
+    start: Start, nursery: Nursery, wish: Wish, dies: bool
 ) -> None:
-    heard = nursery.listen
-
-    def listen(message: FromEngine | FromSupervisor) -> None:
-        heard(message)
-        if isinstance(message, Refused):
-            supervisor.load("/good.gguf")
-
-    monkeypatch.setattr(nursery, "listen", listen)
     supervisor = await start(loads=1)
+    wish(supervisor, Refused, "/good.gguf")
     if not dies:
         nursery.children[0].says(Refused(message="no"))
     nursery.children[0].dies()
@@ -118,17 +130,10 @@ async def test_the_listener_may_ask_for_another_model_as_soon_as_one_is_refused(
 
 
 async def test_the_listener_may_ask_for_the_model_again_as_soon_as_it_is_unloaded(
-    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    start: Start, nursery: Nursery, wish: Wish
 ) -> None:
-    heard = nursery.listen
-
-    def listen(message: FromEngine | FromSupervisor) -> None:
-        heard(message)
-        if isinstance(message, EngineUnloaded):
-            supervisor.load(None)
-
-    monkeypatch.setattr(nursery, "listen", listen)
     supervisor = await start()
+    wish(supervisor, EngineUnloaded, None)
     await ready(nursery)
     supervisor.unload()
     await ready(nursery, 2)
@@ -205,38 +210,24 @@ async def test_a_load_or_an_unload_while_a_process_is_being_started_counts_and_t
 
 
 async def test_an_unload_where_there_is_no_engine_is_told_and_a_load_may_follow_at_once(
-    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    start: Start, nursery: Nursery, wish: Wish
 ) -> None:
     supervisor = await start()
     nursery.children[0].says(Refused(message="no"))
     nursery.children[0].dies()
     await asyncio.wait_for(supervisor._task, 5)
-    heard = nursery.listen
-
-    def listen(message: FromEngine | FromSupervisor) -> None:
-        heard(message)
-        if isinstance(message, EngineUnloaded):
-            supervisor.load("/good.gguf")
-
-    monkeypatch.setattr(supervisor, "_on_message", listen)
+    wish(supervisor, EngineUnloaded, "/good.gguf")
     supervisor.unload()
     await ready(nursery, 2)
     assert nursery.children[1].model == "/good.gguf"
 
 
 async def test_the_listener_may_ask_for_another_model_when_it_hears_of_a_death(
-    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    start: Start, nursery: Nursery, wish: Wish
 ) -> None:
     """The death was the last one that its model was allowed: nothing is refused all the same."""
     supervisor = await start(loads=1, pause=3600.0)
-    heard = nursery.listen
-
-    def listen(message: FromEngine | FromSupervisor) -> None:
-        heard(message)
-        if isinstance(message, EngineGone):
-            supervisor.load("/small.gguf")
-
-    monkeypatch.setattr(supervisor, "_on_message", listen)
+    wish(supervisor, EngineGone, "/small.gguf")
     nursery.children[0].dies()
     await ready(nursery, 2)
     assert nursery.children[1].model == "/small.gguf"

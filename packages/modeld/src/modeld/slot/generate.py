@@ -20,7 +20,7 @@ from modelwire.messages import DecodeConfig, Reason
 
 
 class Answer:
-    """What was generated for one request, and when it is over. `before`: the ids that it goes on from."""
+    """What was generated for one request, and when it is over. `before`: the last three ids that it goes on from."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Answer:
         self._vocabulary = vocabulary
         self._emit = emit
         # Three tokens are enough for half a character. A special token, which has no bytes, ends one.
-        self._text = StopText(config.stop, b"".join(vocabulary.piece(token) or b"\0" for token in before[-3:]))
+        self._text = StopText(config.stop, b"".join(vocabulary.piece(token) or b"\0" for token in before))
         self._ids: list[int] = []
         self._unsent_ids: list[int] = []
         self._unsent_text = ""
