@@ -25,6 +25,7 @@ from modelwire.messages import (
     Prompt,
     Reason,
     Restore,
+    Status,
     Text,
     Tokens,
     Turn,
@@ -317,6 +318,6 @@ async def test_closing_the_client_ends_a_question_that_still_looks_for_the_daemo
         for _ in range(turns_of_the_loop):
             await asyncio.sleep(0)
         await client.close()
-        for question in questions:
-            with pytest.raises((WireError, DaemonUnreachable, RuntimeError)):
-                await question
+        # On a quick machine the answer may be there already; what must not be is a question without an end.
+        for end in await asyncio.gather(*questions, return_exceptions=True):
+            assert isinstance(end, WireError | DaemonUnreachable | RuntimeError | Status), end
