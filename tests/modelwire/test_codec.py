@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from modelwire.codec import Codec, DecodeFault
 from modelwire.errors import ErrorCode, WireError
-from modelwire.messages import KINDS, ChatMessage, Hello, Text, TokenIds, Tokenize, Tokens, Turn
+from modelwire.messages import KINDS, ChatMessage, DecodeConfig, Hello, Text, TokenIds, Tokenize, Tokens, Turn
 from modelwire.protocol import MODELD
 
 CODEC = MODELD.codec()
@@ -42,7 +42,21 @@ def test_the_bytes_of_version_1_are_what_they_always_were(kind: str) -> None:
     data = bytes.fromhex(GOLDEN[kind])
     envelope = CODEC.decode(data)
     assert type(envelope.message) is KINDS[kind]
-    assert CODEC.encode(envelope.op, envelope.message) == data
+    assert Codec(KINDS).encode(envelope.op, envelope.message) == data
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_requests_leave_out_what_is_as_its_default_says_and_replies_leave_out_nothing(kind: str) -> None:
+    envelope = CODEC.decode(bytes.fromhex(GOLDEN[kind]))
+    data = CODEC.encode(envelope.op, envelope.message)
+    assert CODEC.decode(data) == envelope
+    if KINDS[kind] not in MODELD.requests:
+        assert data.hex() == GOLDEN[kind]
+
+
+def test_a_request_on_the_wire_has_what_was_said_and_no_more() -> None:
+    turn = Turn(session="s", prefix=(Text(text="a"),), decode=DecodeConfig(max_tokens=3))
+    assert msgpack.unpackb(CODEC.encode("7", turn)) == {**TURN, "decode": {"max_tokens": 3}}
 
 
 @pytest.mark.parametrize("kind", EARLIER)

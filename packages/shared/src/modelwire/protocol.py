@@ -77,7 +77,7 @@ class Protocol:
     version: int = PROTOCOL_VERSION
 
     def codec(self, max_bytes: int = MAX_MESSAGE_BYTES) -> Codec:
-        return Codec(self.kinds, version=self.version, max_bytes=max_bytes)
+        return Codec(self.kinds, brief=self.requests, version=self.version, max_bytes=max_bytes)
 
 
 MODELD = Protocol(

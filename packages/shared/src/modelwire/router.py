@@ -32,6 +32,8 @@ _RECEIVE_HWM = 64
 _TOGETHER = 16
 """So many messages do not wait for the loop's turn, nor does one that ends an operation."""
 _POLLIN = int(zmq.POLLIN)
+_LAST = int(zmq.NOBLOCK)
+_FIRST = _LAST | int(zmq.SNDMORE)
 
 
 @define(eq=False)
@@ -287,7 +289,8 @@ class Router:
     def _try(self, socket: zmq.Socket[bytes], peer: _Peer, data: bytes) -> Literal["sent", "full", "gone"]:
         # The first frame alone decides, so no half is ever sent.
         try:
-            socket.send_multipart([peer.identity, data], flags=zmq.NOBLOCK)
+            socket.send(peer.identity, _FIRST)
+            socket.send(data, _LAST)
         except zmq.Again:
             return "full"
         except zmq.ZMQError:

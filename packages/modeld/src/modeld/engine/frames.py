@@ -21,7 +21,7 @@ class FrameFault(Exception):
 
 
 def codec() -> Codec:
-    return Codec(KINDS, max_bytes=MAX_FRAME_BYTES, max_items=MAX_ITEMS)
+    return Codec(KINDS, brief=KINDS.values(), max_bytes=MAX_FRAME_BYTES, max_items=MAX_ITEMS)
 
 
 class Numbered:
