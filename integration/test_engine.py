@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -105,6 +106,15 @@ async def _gone(pid: int) -> bool:
     return False
 
 
+async def _no_rest_of_other_tests() -> None:
+    """Sockets that nobody holds, and asyncio's threads for processes that were ended."""
+    gc.collect()
+    for _ in range(BOUND_S * 100):
+        if not any(thread.name.startswith("asyncio-waitpid") for thread in threading.enumerate()):
+            return
+        await asyncio.sleep(0.01)
+
+
 async def test_a_run_goes_out_and_its_story_comes_back_in_order(start: Start) -> None:
     engine = await start()
     assert isinstance(await engine.next(), Ready)
@@ -141,7 +151,7 @@ async def test_an_engine_that_hangs_in_a_run_is_killed_and_replaced(start: Start
 async def test_an_engine_that_is_frozen_is_killed_and_replaced(start: Start, moment: str) -> None:
     """S8: when an idle one is, shows at the next operation."""
     script = {"token_ms": 2, "poll_tokens": 1, "chunk": 16, "step_ms": 20}
-    engine = await start(script, first=1.0, silence=1.0, chunks=1, load=10.0 if moment != "load" else 3.0)
+    engine = await start(script, first=3.0, silence=3.0, chunks=1, load=60.0 if moment != "load" else 3.0)
     if moment == "load":
         os.kill(engine.supervisor.pid, signal.SIGSTOP)
         assert isinstance(await engine.next(), EngineGone)
@@ -253,6 +263,7 @@ async def test_ctrl_c_is_not_the_engines_business(start: Start) -> None:
 
 @pytest.mark.parametrize("when", ["loading", "idle", "busy", "hung"])
 async def test_close_leaves_no_process_no_descriptor_and_no_thread(when: str) -> None:
+    await _no_rest_of_other_tests()
     descriptors, threads = _descriptors(), threading.active_count()
     script = {
         "loading": {"load_ms": 3_600_000},

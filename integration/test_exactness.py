@@ -99,9 +99,8 @@ def test_s4_the_test_of_exactness_finds_every_way_the_same(loaded: Loaded) -> No
     """S4, D1: widths, chunks, fork, adoption, restoring, at a depth of 1,030 tokens."""
     test = ExactnessTest(loaded.backend, loaded.text)
     assert test.run((0, 1, 2))
-    if loaded.name == "Gemma 3":  # as packaged, batches of eight rows and more differ from single ones
-        assert test.exactness.verdict == "approximate"
-        assert 0 < test.exactness.differing_tokens < 0.2
+    if loaded.name == "Gemma 3":  # as packaged, batches of eight rows and more differ from single ones on some CPUs
+        assert test.exactness.differing_tokens < 0.2
     else:
         assert test.exactness.verdict == "exact", test.exactness
 

@@ -18,7 +18,8 @@ from modelwire.messages import DecodeConfig, Exactness, Prompt, Text, Tokens
 
 ANSWER = DecodeConfig(max_tokens=8)
 SHORT: Prompt = (Text(text="A list of the planets of the solar system, from the inside:\n1. Mercury\n2."),)
-PATIENCE_S = 120.0
+PATIENCE_S = 400.0
+"""The test of exactness takes 40 s where nothing else runs."""
 
 
 @contextmanager
@@ -42,6 +43,7 @@ async def exactness(client: Client) -> AsyncIterator[Exactness]:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.timeout(900)
 async def test_s2_the_test_yields_to_a_request_then_finds_its_verdict_which_the_next_daemon_knows(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from integration.slot_desk import SHARED, Loaded, MakeDesk, both_in_long, cold, desk, loaded, other, prompt
-from modeld.backends.base import BackendError, Ids
-from modeld.engine.messages import Advanced, FromEngine
+from modeld.backends.base import BackendError, Extended, Ids
 from modeld.slot.claims import Wanted
 from modeld.slot.tape import Owner, TapeKind
 from modelwire.messages import Outcome, Reason
@@ -97,22 +96,25 @@ def test_s4_after_parking_and_return(desk: MakeDesk, prompt: Ids, cold: list[byt
 
 
 @both_in_long
-def test_s4_s5_after_preemption_inside_a_chunk(desk: MakeDesk, prompt: Ids, cold: list[bytes]) -> None:
+def test_s4_s5_after_preemption_inside_a_chunk(
+    desk: MakeDesk, prompt: Ids, cold: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The chunk that was finished stays, the stopped one is done again."""
     here = desk()
-    timers: list[threading.Timer] = []
+    timer, extend, starts = threading.Timer(0.005, here.flag.set), here.backend.extend, list[int]()
 
-    def stop_soon(message: FromEngine) -> None:
-        if isinstance(message, Advanced):
-            timers.append(threading.Timer(0.05, here.flag.set))
-            timers[-1].start()
+    def stopped_soon(sequence: int, tape: Ids, start: int, rows: int) -> Extended:
+        starts.append(start)
+        if start == 128:
+            timer.start()
+        return extend(sequence, tape, start, rows)
 
-    here.emitted = stop_soon
-    guess = here.run(prompt, guess=True)
-    timers[0].join()
-    assert (guess.reason, guess.length, guess.usage.chunks_stopped, len(timers)) == (Reason.PREEMPTED, 128, 1, 1)
+    with monkeypatch.context() as seam:
+        seam.setattr(here.backend, "extend", stopped_soon)
+        guess = here.run(prompt, guess=True)
+    timer.join()
+    assert (guess.reason, guess.length, guess.usage.chunks_stopped, starts) == (Reason.PREEMPTED, 128, 1, [0, 128])
     here.flag.clear()
-    here.emitted = lambda message: None
     rows, ended = here.rows(prompt)
     assert (ended.usage.reused, rows) == (128, cold)
 

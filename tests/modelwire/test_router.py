@@ -99,20 +99,23 @@ async def test_requests_come_in_with_their_client_and_replies_go_back_to_it(endp
 async def test_a_request_is_read_though_a_reply_took_the_signal_that_told_of_it(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = zmq.Socket.send_multipart
+    send, late = zmq.Socket.send, list[bytes]()
 
-    def send_late(self: zmq.Socket[bytes], frames: list[bytes], **how: Any) -> None:
+    def send_late(self: zmq.Socket[bytes], data: bytes, flags: int = 0) -> None:
         """Only when the request is there and libzmq was asked about it, so that its descriptor is silent again."""
-        assert self.poll(timeout=1000 * PATIENCE_S), "the request did not come"
-        send(self, frames, **how)
+        if flags & zmq.SNDMORE:
+            assert self.poll(timeout=1000 * PATIENCE_S), "the request did not come"
+            late.append(data)
+        send(self, data, flags)
 
     async with serving(endpoint) as served, connected(endpoint) as (raw,):
         await raw.say("1", Hello(client="a"))
         client, _ = await served.next()
         await raw.say("2", Beat())
         with monkeypatch.context() as patched:
-            patched.setattr(zmq.Socket, "send_multipart", send_late)
+            patched.setattr(zmq.Socket, "send", send_late)
             served.router.send(client, "1", Acknowledged(found=True))
+        assert [identity.hex() for identity in late] == [client]
         _, envelope = await served.next()
         assert envelope == Envelope("2", Beat())
 
@@ -172,8 +175,9 @@ async def test_a_client_that_does_not_read_gets_merged_tokens_and_its_end_and_st
 
 
 async def test_a_client_that_falls_too_far_behind_is_gone_and_learns_that_its_operations_ended_S8(
-    endpoint: str,
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("modelwire.router.RETRY_S", 0.3)  # so that the last request comes before its end is sent
     gone: list[str] = []
     async with (
         serving(endpoint, outbox_bytes=100_000, on_gone=gone.append) as served,

@@ -22,7 +22,7 @@ from modeld.backends.openvino.backend import OpenVinoBackend, Sizes
 from modeld.backends.openvino.pipeline import BLOCK, Pipeline, complaint
 from modeld.backends.openvino.silent_tokenizer import silent_tokenizer
 from modeld.backends.openvino.vocabulary import OpenVinoVocabulary
-from modeld.models import openvino_folder
+from modeld.models import cache, openvino_folder
 from modelwire.messages import DecodeConfig, ModelDescription
 
 Profile = Literal["exact", "fast"]
@@ -113,16 +113,18 @@ def _reference_of(
 def open_pipeline(
     folder: Path, fingerprint: str, settings: OpenVinoSettings, blocks: int, *, reuse: bool = True
 ) -> Pipeline:
-    return Pipeline(
-        folder,
-        silent_tokenizer(),
-        settings.device,
-        blocks=blocks,
-        batch=settings.chunk,
-        lookup=settings.lookup,
-        properties={**properties(settings), "CACHE_DIR": str(model_folder.compiled(fingerprint))},
-        reuse=reuse,
-    )
+    compiled = model_folder.compiled(fingerprint)
+    with cache.locked(compiled.with_suffix(".lock")):  # what one process writes there, another would read half
+        return Pipeline(
+            folder,
+            silent_tokenizer(),
+            settings.device,
+            blocks=blocks,
+            batch=settings.chunk,
+            lookup=settings.lookup,
+            properties={**properties(settings), "CACHE_DIR": str(compiled)},
+            reuse=reuse,
+        )
 
 
 def properties(settings: OpenVinoSettings) -> Mapping[str, Any]:
