@@ -64,7 +64,8 @@ class House:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    monkeypatch.setattr("intentd.app.lack", lambda _: None)  # of the machine that tests
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     workspace = tmp_path / "project"
@@ -73,9 +74,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source.read_text())
     async with ScriptedDaemon() as modeld:
-        config = Config(
-            socket=f"ipc://{runtime}/intentd.sock", modeld=modeld.endpoint, templates=tmp_path / "none", max_load=1e9
-        )
+        config = Config(socket=f"ipc://{runtime}/intentd.sock", modeld=modeld.endpoint, templates=tmp_path / "none")
         app = App(config)
         await app.start()
         made = House(app, config, modeld, workspace)

@@ -13,6 +13,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speculator, "CHECK_S", 0.02)
     monkeypatch.setattr(speculator, "FIRST_RETRY_S", 0.01)
     monkeypatch.setattr(speculator, "LAST_RETRY_S", 0.02)
-    monkeypatch.setattr(files, "LOOK_S", 0.02)
+    monkeypatch.setattr(files, "LOOK_S", 0.2)  # long enough to plan every offer again in between
     for module, bound in ((speculator, "TIMEOUT_S"), (planner, "BUILD_S"), (runs, "TAKE_IN_S")):
         monkeypatch.setattr(module, bound, PATIENCE_S)
