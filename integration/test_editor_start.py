@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +20,7 @@ from intentd.messages import INTENTD, DaemonStatus
 from modelwire.client import Connection
 from modelwire.errors import DaemonUnreachable
 from modelwire.messages import GetStatus
-from tests.intentd.sources.lsp.conftest import Editor
+from tests.intentd.sources.lsp.conftest import Editor, process
 
 LIMIT_S = 90.0
 CODE = "def total(items):\n    return sum(itmes)\n"
@@ -52,16 +51,11 @@ async def editing(folder: Path, *words: str, **variables: str) -> AsyncIterator[
     added = {"GUESSAHEAD_RUNTIME_DIR": str(folder / "r"), "XDG_CONFIG_HOME": str(folder), "MODELD_BACKEND": "fake"}
     environment = {**kept, **added, "GUESSAHEAD_MAX_LOAD": "1000", **variables}
     client = make_test_lsp_client()
-    await client.start_io(sys.executable, "-m", "intentd", "lsp", *words, env=environment)
     made = Editor(client, folder / "project")
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            await made.start()
-            yield made
-            await client.shutdown_async(None)
-            client.exit(None)
-    finally:
-        await client.stop()  # type: ignore[no-untyped-call]
+    async with process(client, words, environment), asyncio.timeout(LIMIT_S):
+        await made.start()
+        yield made
+        await client.shutdown_async(None)
 
 
 async def end(lock: Path) -> None:
@@ -83,7 +77,10 @@ async def gone(pid: int) -> None:
     """Ended, whether or not whoever started it has looked."""
     async with asyncio.timeout(LIMIT_S):
         while True:
-            if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            try:
+                if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                    return
+            except psutil.NoSuchProcess:
                 return
             await asyncio.sleep(0.02)
 

@@ -193,7 +193,7 @@ def editors(house: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     ) -> AsyncIterator[Editor]:
         client = make_test_lsp_client()
         editor = Editor(client, workspace or house.workspace)
-        connect = _process(client, house.config, words) if real else _here(client, house.config)
+        connect = _there(client, house.config, words) if real else _here(client, house.config)
         async with connect as server, asyncio.timeout(4 * PATIENCE_S):
             await editor.start(**options)
             editor.server = server
@@ -206,13 +206,27 @@ def editors(house: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 @asynccontextmanager
-async def _process(client: LanguageClient, config: Config, words: Sequence[str]) -> AsyncIterator[None]:
+async def process(client: LanguageClient, words: Sequence[str], environment: dict[str, str]) -> AsyncIterator[None]:
+    """`intentd lsp WORDS`, which ends when it is told to; where a test fails, it is killed."""
+    await client.start_io(sys.executable, "-m", "intentd", "lsp", *words, env=environment)
+    server = client._server
+    assert server
+    try:
+        yield
+        client.exit(None)
+        async with asyncio.timeout(PATIENCE_S):
+            await server.wait()
+    finally:
+        if server.returncode is None:
+            server.kill()
+        await client.stop()  # type: ignore[no-untyped-call]
+
+
+@asynccontextmanager
+async def _there(client: LanguageClient, config: Config, words: Sequence[str]) -> AsyncIterator[None]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GUESSAHEAD")}
-    words = words or ("--no-autostart",)
-    await client.start_io(sys.executable, "-m", "intentd", "lsp", "--socket", config.socket, *words, env=environment)
-    yield
-    client.exit(None)
-    await client.stop()  # type: ignore[no-untyped-call]
+    async with process(client, ("--socket", config.socket, *(words or ("--no-autostart",))), environment):
+        yield
 
 
 @asynccontextmanager

@@ -1,8 +1,10 @@
 """What the server takes for attention: when a person rests, what is at the cursor, which document is before them."""
 
-from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from intentd.plan.rhythm import Rhythm
 from modelwire.messages import Turn
 
 CODE = "def area(width, height):\n    return \n"
@@ -16,7 +18,10 @@ async def heard(editor: Any, uri: str) -> None:
     await editor.actions(uri, (0, 0), (0, 0))
 
 
-async def test_the_daemon_is_told_once_the_person_rests_by_their_own_rhythm(house: House, editors: Editors) -> None:
+async def test_the_daemon_is_told_once_the_person_rests_by_their_own_rhythm(
+    house: House, editors: Editors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Rhythm, "rest_s", 3600.0)
     async with editors() as editor:
         uri = editor.open("area.py", CODE)
         for at, letter in enumerate("width"):
@@ -24,7 +29,6 @@ async def test_the_daemon_is_told_once_the_person_rests_by_their_own_rhythm(hous
         await heard(editor, uri)
         server = editor.server
         assert len(server.rhythm._between) > 0
-        server.rhythm = SimpleNamespace(press=lambda now: None, rest_s=3600.0)
         editor.diagnose(uri, (1, "nothing is returned"))
         await heard(editor, uri)
         first = server._timers[uri]

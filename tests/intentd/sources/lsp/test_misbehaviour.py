@@ -115,7 +115,8 @@ async def test_places_beyond_the_end_are_the_end(house: House, editors: Editors)
         assert (await editor.command("intent.action", name="explain", uri=uri, range=span))["text"] == HEIGHT
         editor.type(uri, FAR, FAR, "!")
         assert await editor.complete(uri, 1, 12) == HEIGHT
-        assert house.modeld.received(Turn)[-1].prefix[0].text == CODE.rstrip("\n") + "!"
+        *_, turn = (turn for turn in house.modeld.received(Turn) if turn.lane)  # the selection may be guessed besides
+        assert turn.prefix[0].text == CODE.rstrip("\n") + "!"
 
 
 async def test_a_document_that_is_opened_again_shows_nothing_of_the_text_before(house: House, editors: Editors) -> None:
