@@ -47,8 +47,12 @@ def line(terminal: bool) -> tuple[int, int]:
 
 @pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize("chatter", [None, "yes", "while echo x; do sleep 0.02; done"])
-def test_all_that_came_before_the_end_is_copied_and_what_goes_on_is_left(terminal: bool, chatter: str | None) -> None:
+def test_all_that_came_before_the_end_is_copied_and_what_goes_on_is_left(
+    terminal: bool, chatter: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I1"""
+    for bound in ("QUIET_MS", "PATIENCE_MS"):  # on a crowded machine a terminal takes longer
+        monkeypatch.setattr(f"intentd.sources.pump.{bound}", 1000)
     (source, end), shown = line(terminal), Shown()
     pump = Pump(source, shown.target, lambda _: None, terminal=terminal)
     pump.start()
