@@ -88,5 +88,10 @@ class User:
             shutil.rmtree(directory)
 
 
+def offered(status: dict[str, Any]) -> bool:
+    """Wait for it: the report of a command that is over may still be under way."""
+    return bool(status["offers"])
+
+
 def warm(status: dict[str, Any]) -> bool:
-    return bool(status["offers"]) and status["offers"][0]["warm"]
+    return offered(status) and status["offers"][0]["warm"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.person import LIMIT_S, PYTEST, User, warm
+from integration.person import LIMIT_S, PYTEST, User, offered, warm
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def test_a_fixed_test_leaves_nothing_to_explain(user: User) -> None:
     user.serve("modeld", "--backend", "fake")
     user.serve("intentd")
     user.do("run", "--", *PYTEST)
-    assert user.status()["offers"]
+    user.until(offered)
     (user.project / "calc.py").write_text("def add(a, b):\n    return  a + b\n")
     assert user.do("run", "--", *PYTEST, check=True).returncode == 0
-    assert not user.status()["offers"]
+    user.until(lambda status: not offered(status))
     refused = user.do("explain")
     assert refused.returncode == 1
     assert refused.stderr.startswith("intentd: no failure is known in ")
@@ -74,6 +74,7 @@ def test_offers_are_listed_shown_and_mended(user: User) -> None:
     user.serve("modeld", "--backend", "fake")
     user.serve("intentd")
     user.do("run", "--", *PYTEST)
+    user.until(offered)
     offers = json.loads(user.do("offers", "--json", check=True).stdout)["offers"]
     assert [(offer["number"], offer["trigger"]) for offer in offers] == [(1, "test_failed")]
     assert user.do("offers", check=True).stdout.split()[-4:] == ["explain", "why", "test_calc.py::test_add", "fails"]
@@ -91,6 +92,7 @@ def test_nothing_is_written_to_disk(user: User) -> None:
     daemon = user.serve("intentd")
     resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (0, 0))
     user.do("run", "--", *PYTEST)
+    user.until(offered)
     assert "assert add(1, 2) == 3" in user.do("show", check=True).stdout
     daemon.terminate()
     assert daemon.wait(LIMIT_S) == 0
@@ -107,7 +109,7 @@ def test_what_comes_through_a_pipe_is_offered_and_a_pause_is_kept(user: User) ->
     )
     piped = user.do("pipe", input=failing.stdout, check=True)
     assert piped.stdout == failing.stdout
-    status = user.until(lambda status: bool(status["offers"]))
+    status = user.until(offered)
     assert (status["state"], status["reason"], status["offers"][0]["warm"]) == ("paused", "paused", False)
     assert user.do("status", check=True).stdout.splitlines()[0].split() == ["state", "paused"]
     assert user.do("resume", check=True).stdout == "intentd is guessing\n"
@@ -129,7 +131,7 @@ def test_a_command_that_watches_is_read_while_it_goes_on(user: User) -> None:
         assert "test_calc.py::test_add" in user.until(warm)["offers"][0]["title"]
         (user.project / "calc.py").write_text("def add(a, b):\n    return  a + b\n")
         gate.write_bytes(b"\n")
-        user.until(lambda status: not status["offers"])
+        user.until(lambda status: not offered(status))
     finally:
         watch.terminate()
     assert watch.wait(LIMIT_S) == -signal.SIGTERM
@@ -155,7 +157,7 @@ def test_ctrl_c_stops_the_answer_and_the_model(user: User) -> None:
 def test_modeld_may_come_later_and_come_back(user: User) -> None:
     user.serve("intentd")
     user.do("run", "--", *PYTEST)
-    assert user.status()["reason"] == "modeld does not answer"
+    assert user.until(offered)["reason"] == "modeld does not answer"
     refused = user.do("explain")
     assert refused.returncode == 1
     assert refused.stderr.endswith("start it with 'modeld serve'\n")
