@@ -124,6 +124,7 @@ class Desk:
             raise
         finally:
             neovim.close()
+            until(lambda: self.figure("editors") <= known, "an editor that has left is still there")
 
     def do(self, *words: str, project: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
