@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from modeld.slot.draft.edits import MOST_HABITS, RECENT, Habits
 from modeld.slot.draft.lengths import Acceptance
 from modeld.slot.draft.source import Kind, Place, Source
 
@@ -73,6 +74,58 @@ def test_a_new_answer_repeats_no_edit_of_the_last_one() -> None:
         source.say(token, lambda place: place.follow < 30)
     assert source.draft(1) != [60, 60]
     assert not source._edits._rules
+
+
+NAME, RENAMED = [50, 51], [60]
+LINES = [list(range(200 + 20 * n, 215 + 20 * n)) for n in range(6)]
+
+
+def with_names(count: int, name: Sequence[int]) -> list[int]:
+    """So many lines, each but the first with the name before it."""
+    return [token for number, line in enumerate(LINES[:count]) for token in ([9, *name] if number else []) + line]
+
+
+def test_an_edit_that_the_prompt_shows_twice_is_made_by_the_first_draft() -> None:
+    prompt = [*with_names(6, NAME), 1, *with_names(3, RENAMED)]
+    source = after(prompt, [9])
+    assert source.draft(4) == [*RENAMED, *LINES[3][:3]]
+
+
+def test_an_edit_that_the_prompt_shows_once_is_not() -> None:
+    prompt = [*with_names(6, NAME), 1, *with_names(2, RENAMED)]
+    assert after(prompt, [9]).draft(2) == NAME
+
+
+def test_what_the_prompt_shows_holds_until_it_fails() -> None:
+    prompt = [*with_names(6, NAME), 1, *with_names(3, RENAMED)]
+    source = after(prompt, [9, *NAME, *LINES[3], 9])
+    assert source.draft(2) == NAME
+    again = after(prompt, [9])
+    assert again.draft(1) == RENAMED
+
+
+def test_what_was_shown_long_before_the_answer_is_no_habit_any_more() -> None:
+    prompt = [*with_names(6, NAME), 1, *with_names(3, RENAMED), *range(1000, 1000 + RECENT), *LINES[2]]
+    assert after(prompt, [9]).draft(2) == NAME
+
+
+def test_other_passages_show_no_edits() -> None:
+    prompt = [*with_names(2, NAME), -1, *with_names(2, RENAMED), -2, *with_names(2, RENAMED)[:-8], -3, *LINES[0]]
+    assert after(prompt, [9]).draft(1) == [RENAMED[0]]  # the latest occurrence, and no edit of it
+    source = Source(habits=(habits := Habits()))
+    for number in range(3):
+        source.read([*with_names(4, NAME), -1, *with_names(3, [-1]), 20 + number])
+    assert not habits.recent(0)
+
+
+def test_habits_are_bounded() -> None:
+    source = Source(habits=(habits := Habits()))
+    for number in range(MOST_HABITS + 50):
+        before, first = 10_000 + number, 20_000 + 40 * number
+        lines = [list(range(first + 12 * k, first + 12 * k + 10)) for k in range(3)]
+        for name in (NAME, RENAMED):
+            source.read([token for line in lines for token in [*line, before, *name]])
+    assert len(habits.recent(0)) == len(habits._shown) == MOST_HABITS
 
 
 def test_a_draft_ends_where_a_passage_ends() -> None:

@@ -12,14 +12,10 @@ from enum import IntEnum
 from attrs import define, field, frozen
 
 from modeld.slot.draft.automaton import Automaton, Match
-from modeld.slot.draft.edits import Edit, Edits
+from modeld.slot.draft.edits import RESUMED, STEADY, Edit, Edits, Habits
 
 LONGEST = 32
 """Agreement is counted up to here; a longer one says nothing more."""
-STEADY = 8
-"""Tokens that must have agreed before a place counts as a copy to return to."""
-RESUMED = 2
-"""Tokens that must agree again before an edit counts as over."""
 BEHIND, AHEAD = 16, 96
 """How far around home is searched."""
 
@@ -52,27 +48,32 @@ Trust = Callable[[Place], float]
 
 @define
 class Source:
-    """A text, the place in it that is followed, home, and the edits made so far."""
+    """A text with its habits, the place in it that is followed, home, and the edits of the answer."""
 
     text: Automaton = field(factory=Automaton)
     place: Place | None = None
     _home: int | None = None
     _left_at: int | None = None  # the length of the text when the copy was left; None once the edit is understood
     _edits: Edits = field(factory=Edits)
+    _begins: bool = False
+    _habits: Habits = field(factory=Habits)
 
     def read(self, tokens: Iterable[int]) -> None:
         """Take what was not generated: nothing is predicted for it."""
         for token in tokens:
-            self.text.append(token)
+            self._habits.read(self.text.tokens, self.text.append(token))
             self.place = None
 
     def begin(self) -> None:
         """A new answer: it returns to no home of the old one and repeats none of its edits."""
         self.place, self._home, self._left_at = None, None, None
-        self._edits = Edits()
+        self._begins = True
 
     def say(self, token: int, trust: Trust) -> bool:
         """Take a generated token, and find the most trusted place to go on from. True if the place foretold it."""
+        if self._begins:  # only now is the prompt read to its end
+            self._edits, self._begins = Edits(self._habits.recent(len(self.text))), False
+            self._habits.rest()
         before = self.text.tokens[-1] if self.text.tokens else token
         match = self.text.append(token)
         carried = self._carried(before, token)
