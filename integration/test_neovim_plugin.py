@@ -148,6 +148,76 @@ def test_what_is_explained_is_what_the_person_means(editor: Neovim, server: Serv
     assert server.expect_command("intent.fix")[1]["position"] == {"line": 1, "character": 0}
 
 
+@pytest.fixture
+def other(editor: Neovim, server: Server, home: Path) -> Iterator[Server]:
+    """The server of another project, whose file has taken the place of the first one's."""
+    server.expect("intent/cursor")
+    project = home / "other"
+    project.mkdir()
+    (project / "pytest.ini").touch()
+    (project / "b.py").write_text(TEXT)
+    other = Server(home / "lsp-other")
+    editor.lua("vim.lsp.config('intentd', { cmd = vim.lsp.rpc.connect(...) })", str(home / "lsp-other"))
+    editor.command(f"edit {project}/b.py")
+    other.accept()
+    other.expect("intent/cursor")
+    yield other
+    other.close()
+
+
+@both
+def test_two_projects_in_one_editor_keep_their_answers_apart(editor: Neovim, server: Server, other: Server) -> None:
+    editor.command("buffer a.py")
+    editor.command("IntentExplain")
+    asked, _ = server.expect_command("intent.explain")
+    other.tell(answer="a1", kind="begin", title="of the other")
+    until(editor.float, "no float opens")
+    server.tell(answer="a1", kind="text", text="not this")
+    server.tell(answer="a1", kind="end", reason="end")
+    server.answer(asked, {"answer": "a1", "text": "", "outcome": "hit", "reason": "end", "first_token_ms": 4.2})
+    server.heard()
+    other.tell(answer="a1", kind="text", text="this")
+    other.heard()
+    assert editor.float() == {"title": " of the other ", "text": "this", "footer": " q closes, <C-c> stops "}
+    editor.command("IntentStop")
+    assert other.expect_command("intent.stop")[1] == {"answer": "a1"}
+
+
+@both
+def test_an_answer_whose_server_has_gone_stops_none_of_another(editor: Neovim, server: Server, other: Server) -> None:
+    server.tell(answer="a1", kind="begin")
+    until(editor.float, "no float opens")
+    editor.press("q")
+    server.close()
+    until(lambda: editor.lua("return #vim.lsp.get_clients()") == 1, "the client stays")
+    editor.command("IntentStop")
+    assert other.expect_command("intent.stop")[1] == {}
+
+
+@both
+def test_where_no_project_is_the_last_one_is_asked(editor: Neovim, other: Server) -> None:
+    editor.command("new")
+    editor.command("IntentExplain!")
+    assert other.expect_command("intent.explain")[1] == {}
+
+
+@both
+@pytest.mark.parametrize("text", ["", "see a.py"], ids=["empty", "begun"])
+def test_another_file_in_the_float_is_left_alone(editor: Neovim, server: Server, home: Path, text: str) -> None:
+    server.tell(answer="a1", kind="begin", title="first")
+    server.tell(answer="a1", kind="text", text=text)
+    server.heard()
+    editor.command(f"edit {home}/project/pytest.ini")
+    server.tell(answer="a1", kind="text", text="not this")
+    server.tell(answer="a1", kind="end", reason="end")
+    server.tell(answer="a2", kind="begin", title="second")
+    server.heard()
+    shown = [editor.request("nvim_win_get_buf", window) for window in editor.request("nvim_list_wins")]
+    names = {Path(editor.request("nvim_buf_get_name", buffer)).name for buffer in shown}
+    assert names == {"a.py", "pytest.ini", ""}
+    assert editor.lines("pytest.ini") == [""]
+
+
 @both
 def test_a_question_that_fails_is_said_once(editor: Neovim, server: Server) -> None:
     editor.command("IntentFix")
