@@ -67,19 +67,30 @@ class Server:
     def answer(self, request: dict[str, Any], result: object) -> None:
         self.send(id=request["id"], result=result)
 
+    def heard(self) -> None:
+        """Returns when the editor has done what all messages before lead to: it answers what comes after them."""
+        self.send(id="heard", method="workspace/configuration", params={"items": []})
+        while self.read().get("id") != "heard":
+            pass
+
     def tell(self, **said: object) -> None:
         self.send(method="intent/answer", params=said)
 
+    def asked_for(self, *, character: int, line: int = 0) -> dict[str, Any]:
+        """The editor's next request for a completion at the given position; nothing comes for those before."""
+        at = {"line": line, "character": character}
+        while (request := self.expect("textDocument/inlineCompletion"))["params"]["position"] != at:
+            self.answer(request, None)
+        return request
+
+    def offer(self, request: dict[str, Any], text: str, *, start: int | None = None) -> None:
+        at = request["params"]["position"]
+        begin = at if start is None else {**at, "character": start}
+        self.answer(request, {"items": [{"insertText": text, "range": {"start": begin, "end": at}}]})
+
     def complete(self, text: str, *, character: int, line: int = 0, start: int | None = None) -> None:
         """Answers the editor's next request for the given position."""
-        while (request := self.expect("textDocument/inlineCompletion"))["params"]["position"] != {
-            "line": line,
-            "character": character,
-        }:
-            self.answer(request, None)
-        at = {"line": line, "character": character}
-        begin = {"line": line, "character": character if start is None else start}
-        self.answer(request, {"items": [{"insertText": text, "range": {"start": begin, "end": at}}]})
+        self.offer(self.asked_for(character=character, line=line), text, start=start)
 
     def close(self) -> None:
         for end in (self._stream, self._socket, self._listening):

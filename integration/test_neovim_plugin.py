@@ -148,6 +148,76 @@ def test_what_is_explained_is_what_the_person_means(editor: Neovim, server: Serv
     assert server.expect_command("intent.fix")[1]["position"] == {"line": 1, "character": 0}
 
 
+@pytest.fixture
+def other(editor: Neovim, server: Server, home: Path) -> Iterator[Server]:
+    """The server of another project, whose file has taken the place of the first one's."""
+    server.expect("intent/cursor")
+    project = home / "other"
+    project.mkdir()
+    (project / "pytest.ini").touch()
+    (project / "b.py").write_text(TEXT)
+    other = Server(home / "lsp-other")
+    editor.lua("vim.lsp.config('intentd', { cmd = vim.lsp.rpc.connect(...) })", str(home / "lsp-other"))
+    editor.command(f"edit {project}/b.py")
+    other.accept()
+    other.expect("intent/cursor")
+    yield other
+    other.close()
+
+
+@both
+def test_two_projects_in_one_editor_keep_their_answers_apart(editor: Neovim, server: Server, other: Server) -> None:
+    editor.command("buffer a.py")
+    editor.command("IntentExplain")
+    asked, _ = server.expect_command("intent.explain")
+    other.tell(answer="a1", kind="begin", title="of the other")
+    until(editor.float, "no float opens")
+    server.tell(answer="a1", kind="text", text="not this")
+    server.tell(answer="a1", kind="end", reason="end")
+    server.answer(asked, {"answer": "a1", "text": "", "outcome": "hit", "reason": "end", "first_token_ms": 4.2})
+    server.heard()
+    other.tell(answer="a1", kind="text", text="this")
+    other.heard()
+    assert editor.float() == {"title": " of the other ", "text": "this", "footer": " q closes, <C-c> stops "}
+    editor.command("IntentStop")
+    assert other.expect_command("intent.stop")[1] == {"answer": "a1"}
+
+
+@both
+def test_an_answer_whose_server_has_gone_stops_none_of_another(editor: Neovim, server: Server, other: Server) -> None:
+    server.tell(answer="a1", kind="begin")
+    until(editor.float, "no float opens")
+    editor.press("q")
+    server.close()
+    until(lambda: editor.lua("return #vim.lsp.get_clients()") == 1, "the client stays")
+    editor.command("IntentStop")
+    assert other.expect_command("intent.stop")[1] == {}
+
+
+@both
+def test_where_no_project_is_the_last_one_is_asked(editor: Neovim, other: Server) -> None:
+    editor.command("new")
+    editor.command("IntentExplain!")
+    assert other.expect_command("intent.explain")[1] == {}
+
+
+@both
+@pytest.mark.parametrize("text", ["", "see a.py"], ids=["empty", "begun"])
+def test_another_file_in_the_float_is_left_alone(editor: Neovim, server: Server, home: Path, text: str) -> None:
+    server.tell(answer="a1", kind="begin", title="first")
+    server.tell(answer="a1", kind="text", text=text)
+    server.heard()
+    editor.command(f"edit {home}/project/pytest.ini")
+    server.tell(answer="a1", kind="text", text="not this")
+    server.tell(answer="a1", kind="end", reason="end")
+    server.tell(answer="a2", kind="begin", title="second")
+    server.heard()
+    shown = [editor.request("nvim_win_get_buf", window) for window in editor.request("nvim_list_wins")]
+    names = {Path(editor.request("nvim_buf_get_name", buffer)).name for buffer in shown}
+    assert names == {"a.py", "pytest.ini", ""}
+    assert editor.lines("pytest.ini") == [""]
+
+
 @both
 def test_a_question_that_fails_is_said_once(editor: Neovim, server: Server) -> None:
     editor.command("IntentFix")
@@ -250,6 +320,92 @@ def test_a_late_answer_is_not_shown_and_no_answer_withdraws_the_old_one(editor: 
     server.tell(answer="a1", kind="begin")
     until(editor.float, "what comes later is not seen")
     assert not editor.shown()
+
+
+@with_inline_completion
+@pytest.mark.parametrize("key", ["<Del>", "("], ids=["deleted", "paired"])
+def test_a_completion_is_withdrawn_when_the_text_behind_it_changes(editor: Neovim, server: Server, key: str) -> None:
+    """I2"""
+    editor.command("inoremap ( ()<Left>")
+    editor.press("ea")
+    server.complete("(x)", character=5)
+    until(lambda: editor.shown() == "(x)", "nothing is shown")
+    editor.press(key)
+    until(lambda: not editor.shown(), "a stale completion is shown")
+    assert editor.lua("return require('intentd.inline').accept()") is False
+
+
+@with_inline_completion
+def test_an_interrupt_that_ends_inserting_withdraws_a_completion(editor: Neovim, server: Server) -> None:
+    """I2"""
+    editor.press("A + h")
+    server.complete("hello", character=13, start=12)
+    until(editor.shown, "nothing is shown")
+    editor.request("nvim_feedkeys", "\x03", "t", False)  # typed into a busy editor it would interrupt that instead
+    until(lambda: editor.request("nvim_get_mode")["mode"] == "n", "the editor still inserts")
+    until(lambda: not editor.shown(), "a stale completion is shown")
+
+
+SWITCHED_OFF = "vim.lsp.inline_completion.enable(false, { bufnr = 0 })"
+
+
+@with_inline_completion
+@pytest.mark.parametrize("gone", ["completions", "server"])
+def test_typing_goes_on_in_silence_where_what_is_shown_has_lost_its_source(
+    editor: Neovim, server: Server, gone: str
+) -> None:
+    count = "vim.api.nvim_create_autocmd('CursorMovedI', { callback = function() vim.g.column = vim.fn.col('.') end })"
+    editor.lua(count)  # after those of the plugin
+    editor.press("A + h")
+    server.complete("hello", character=13, start=12)
+    until(editor.shown, "nothing is shown")
+    if gone == "server":
+        server.close()
+    else:
+        editor.lua(SWITCHED_OFF)
+    until(lambda: not editor.shown(), "the completion stays")
+    editor.press("x")
+    until(lambda: editor.request("nvim_get_var", "column") == len("héllo = 1 + hx".encode()) + 1, "the editor is stuck")
+    assert editor.messages() == ""
+    assert editor.lua("return require('intentd.inline').accept()") is False
+
+
+@with_inline_completion
+def test_an_answer_that_comes_after_completions_were_switched_off_is_dropped(editor: Neovim, server: Server) -> None:
+    editor.press("A + h")
+    request = server.asked_for(character=13)
+    editor.lua(SWITCHED_OFF)
+    server.offer(request, "hello", start=12)
+    server.heard()
+    assert editor.messages() == ""
+    assert editor.lua("return require('intentd.inline').accept()") is False
+
+
+@with_inline_completion
+def test_completions_that_a_person_has_switched_off_stay_off(editor: Neovim, server: Server, home: Path) -> None:
+    editor.command(f"autocmd FileType python lua {SWITCHED_OFF}")
+    editor.command(f"edit {home}/project/b.py")
+    while not server.expect_params("intent/cursor")["textDocument"]["uri"].endswith("b.py"):
+        pass  # what is said of a file follows its attaching
+    assert editor.lua("return vim.lsp.inline_completion.is_enabled({ bufnr = 0 })") is False
+
+
+@with_inline_completion
+def test_another_server_does_not_switch_completions_on_again(editor: Neovim, server: Server) -> None:
+    server.expect("intent/cursor")
+    editor.lua(SWITCHED_OFF)
+    editor.lua(
+        """vim.lsp.start({ name = 'other', cmd = function()
+          return {
+            request = function(_, _, callback) return true, 1, callback(nil, { capabilities = {} }) end,
+            notify = function() return true end,
+            is_closing = function() return false end,
+            terminate = function() end,
+          }
+        end })"""
+    )
+    until(lambda: editor.lua("return #vim.lsp.get_clients({ bufnr = 0 })") == 2, "the other one does not attach")
+    assert editor.lua("return vim.lsp.inline_completion.is_enabled({ bufnr = 0 })") is False
 
 
 @with_inline_completion

@@ -10,5 +10,5 @@ local function on(events, module, name) vim.api.nvim_create_autocmd(events, { ca
 on('LspAttach', 'intentd', 'attached')
 on('DiagnosticChanged', 'intentd', 'diagnosed')
 on({ 'BufEnter', 'CursorMoved', 'CursorMovedI', 'CursorHold', 'ModeChanged' }, 'intentd', 'moved')
-on({ 'CursorMovedI', 'TextChangedI', 'InsertLeave' }, 'intentd.inline', 'moved')
+on({ 'CursorMovedI', 'TextChangedI', 'ModeChanged' }, 'intentd.inline', 'moved') -- <C-c> is no InsertLeave
 vim.lsp.enable('intentd')

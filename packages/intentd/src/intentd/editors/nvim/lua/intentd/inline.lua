@@ -4,19 +4,18 @@ local PIECES = { line = { '^[^\n]+', '^\n[^\n]*' }, word = { '^[ \t]*[%w_\128-\2
 
 -- What is left to insert at the cursor after what was typed since; nil where that went another way.
 local function rest()
-  local at = api.nvim_win_get_cursor(0)
-  if not offered or offered.buf ~= api.nvim_get_current_buf() or offered.row ~= at[1] - 1 then return end
-  local typed = api.nvim_get_current_line():sub(offered.column + 1, at[2])
-  local fits = at[2] >= offered.column and #typed < #offered.text and vim.startswith(offered.text, typed)
-  return fits and offered.text:sub(#typed + 1) or nil
+  local at, line = api.nvim_win_get_cursor(0), api.nvim_get_current_line()
+  if not offered or vim.fn.mode() ~= 'i' or offered.buf ~= vim.fn.bufnr() or offered.row ~= at[1] then return end
+  local fits = at[2] >= offered.column and at[2] < #offered.line and vim.startswith(offered.line, line:sub(1, at[2]))
+  return fits and line:sub(at[2] + 1) == offered.behind and offered.line:sub(at[2] + 1) or nil
 end
 local function withdraw() offered = offered and offered.show({ items = {} }) and nil end
-local function offer(item, client, buf, show)
-  local start, text = item.range.start, item.insertText:gsub('\r\n', '\n') -- lines of a buffer have no endings
-  local line = api.nvim_buf_get_lines(buf, start.line, start.line + 1, false)[1] or ''
-  local column = vim.str_byteindex(line, client.offset_encoding, start.character, false)
-  item.insertText, offered = text, { text = text, row = start.line, column = column, buf = buf, show = show }
-  show({ items = { item } })
+local function offer(item, client, asked, show)
+  local line, at, buf, text = api.nvim_get_current_line(), asked[1], asked[2], item.insertText:gsub('\r\n', '\n')
+  local column = vim.str_byteindex(line, client.offset_encoding, item.range.start.character, false)
+  local new = { line = line:sub(1, column) .. text, behind = line:sub(at[2] + 1), column = column }
+  item.insertText, new.row, new.buf, new.show = text, at[1], buf, show -- lines of a buffer have no CR
+  offered = show({ items = { item } }) and new -- fails where completions were switched off since
 end
 
 -- Neovim 0.12 shows whatever comes, however late, and keeps the old where nothing comes: look before it does. It asks
@@ -34,7 +33,7 @@ local function guard(client)
       local function again() return holds() and request(self, method, params, answered) end
       withdraw()
       tries = tries + 1
-      if item then return offer(item, client, asked[2], function(items) handler(nil, items, context) end) end
+      if item then return offer(item, client, asked, function(items) return pcall(handler, nil, items, context) end) end
       if tries < 10 then vim.defer_fn(again, math.floor(400 * 1.4 ^ tries)) end
     end
     return request(self, method, params, answered, ...)
@@ -44,9 +43,9 @@ end
 function M.enable(client, buf)
   if not vim.lsp.inline_completion or not client:supports_method(METHOD) then return end
   guarded[client.id] = guarded[client.id] or guard(client) or true
-  vim.lsp.inline_completion.enable(true, { bufnr = buf })
+  if vim.b[buf]._lsp_enabled_inline_completion == nil then vim.lsp.inline_completion.enable(true, { bufnr = buf }) end
 end
-function M.moved(event) return (event.event == 'InsertLeave' or not rest()) and withdraw() end
+function M.moved() return not rest() and withdraw() end
 
 local function insert(left, kind)
   local piece, at = nil, api.nvim_win_get_cursor(0)
