@@ -12,7 +12,7 @@ from intentd.messages import Complete, CompletionUsed, Pause
 from intentd.plan.ledger import WINDOW
 from intentd.shown import View
 from modelwire.errors import ErrorCode, WireError
-from modelwire.messages import Accepted, Cancel, Describe, Done, Progress, Reason, Text, Tokens, Turn
+from modelwire.messages import Accepted, Cancel, Describe, Done, Progress, Reason, Text, Timings, Tokens, Turn, Usage
 from modelwire.testing import PATIENCE_S
 
 CODE = "def area(width, height):\n    return \n\nprint(area(2, 3))\n"
@@ -133,6 +133,17 @@ async def test_what_is_made_ahead_and_what_became_of_it_is_accounted_for(house: 
         await door.ask(CompletionUsed(ahead=True, prefilled=7, seconds=0.5))
         row = (await house.status(door)).triggers[INLINE]
         assert (row["preemptions"], row["wasted"], row["wasted_s"]) == (1, 7, 0.5)
+
+
+async def test_one_that_yielded_has_cost_what_was_done_and_says_nothing_of_its_trigger(house: House) -> None:
+    yielded = Done(reason=Reason.PREEMPTED, usage=Usage(prompt=9, prefilled=7), timings=Timings(prefill=500.0))
+    house.modeld.script.answers[Turn] = lambda _: [yielded]
+    async with house.connect() as door:
+        await house.until(door, lambda status: status.modeld_reachable)
+        await door.start(complete(house, ahead=True)).done()
+        row = (await house.status(door)).triggers[INLINE]
+    assert (row["prefilled"], row["wasted"], row["wasted_s"]) == (7, 7, 0.5)
+    assert not house.app.speculator.ledger._of(INLINE).settled
 
 
 async def test_completions_that_were_not_there_do_not_speak_against_making_them_ahead(house: House) -> None:

@@ -73,6 +73,34 @@ def test_nothing_else_is_read(tmp_path: Path) -> None:
         assert read(root, path) is None, path
 
 
+@pytest.mark.parametrize("folder", [".kube", ".ssh", ".docker", ".AWS", ".config/gh", ".config/gcloud/deep"])
+def test_nothing_is_read_in_a_folder_of_secrets_that_is_the_workspace_itself(tmp_path: Path, folder: str) -> None:
+    """I3: a file opened alone has no other root."""
+    file = tmp_path / folder / "config"
+    file.parent.mkdir(parents=True)
+    file.write_text("secret")
+    root = Path(root_of(str(file.parent)))
+    assert root == file.parent
+    assert read(root, str(file)) is None
+    assert Texts().look(str(root)).shown(str(file), "secret") is None
+
+
+def test_a_folder_of_secrets_that_is_a_link_is_one(tmp_path: Path) -> None:
+    """I3"""
+    (tmp_path / "dotfiles" / "ssh").mkdir(parents=True)
+    (tmp_path / "dotfiles" / "ssh" / "config").write_text("secret")
+    (tmp_path / ".ssh").symlink_to(tmp_path / "dotfiles" / "ssh")
+    file = tmp_path / ".ssh" / "config"
+    assert read(Path(root_of(str(file.parent))), str(file)) is None
+
+
+def test_the_folder_above_a_workspace_may_have_any_other_name(tmp_path: Path) -> None:
+    root = tmp_path / ".config" / "credentials" / "nvim"
+    root.mkdir(parents=True)
+    (root / "init.lua").write_text("x")
+    assert read(root, str(root / "init.lua")) == "x"
+
+
 def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.py").write_text("x")

@@ -84,5 +84,27 @@ def test_a_change_says_where_lines_have_gone_and_where_the_new_text_ends() -> No
     change = document.replace(Place(1, 0), Place(2, 0), "x\ny\nz\n")
     assert [change.moved(line) for line in (0, 1, 3)] == [0, 1, 5]
     assert change.end == (4, 0)
+    assert change.moved(2) == 4
     assert document.replace(Place(4, 1), Place(4, 1), "!").end == (4, 2)
     assert document.become("").grown == -6
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "text", "now"),
+    [
+        ((1, 0), (1, 0), "\n", [0, 2, 3]),
+        ((1, 0), (1, 0), "new\r\n", [0, 2, 3]),
+        ((0, 3), (0, 3), "\n", [0, 2, 3]),
+        ((1, 0), (1, 0), "new ", [0, 1, 2]),
+        ((0, 1), (1, 0), "\n", [0, 1, 2]),
+        ((0, 0), (1, 0), "", [0, 0, 1]),
+        ((0, 3), (1, 0), "", [0, 0, 1]),
+        ((1, 0), (1, 0), "", [0, 1, 2]),
+        ((1, 1), (1, 1), "\n", [0, 1, 3]),
+    ],
+)
+def test_a_line_stands_where_its_text_does(
+    start: tuple[int, int], end: tuple[int, int], text: str, now: list[int]
+) -> None:
+    change = Document.of("one\ntwo\nthree\n").replace(Place(*start), Place(*end), text)
+    assert [change.moved(line) for line in range(3)] == now

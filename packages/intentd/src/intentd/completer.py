@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from attrs import define
 
 from intentd.messages import Complete, CompletionUsed
+from intentd.plan.ahead import FINISHED
 from intentd.plan.inline import Completion, Lead
 from intentd.plan.policy import Candidate, NoGuess, Situation, decide
 from intentd.plan.turns import TurnError
@@ -99,6 +100,9 @@ class Completer:
     def _ended(self, message: Complete, done: Done) -> None:
         if message.ahead:
             self.speculator.ledger.guessed(INLINE, done.usage.prefilled)
+            if done.reason not in FINISHED:  # the editor has nothing to show, and says nothing of it
+                spent = (done.timings.prefill + done.timings.decode) / 1000
+                self.speculator.ledger.lost(INLINE, done.usage.prefilled, spent)
             if done.reason is Reason.PREEMPTED:
                 self.speculator.ledger.preempted(INLINE)
 

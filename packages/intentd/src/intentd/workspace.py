@@ -10,7 +10,7 @@ from pathlib import Path
 from attrs import frozen
 from platformdirs import user_config_path
 
-from intentd.plan.privacy import OWN_IGNORE_FILE, IgnoreFile, PathRules
+from intentd.plan.privacy import OWN_IGNORE_FILE, IgnoreFile, PathRules, in_denied_folder
 from intentd.sources import git
 
 _MARKS = (".git", "pyproject.toml", "setup.cfg", "pytest.ini", "package.json")
@@ -78,6 +78,8 @@ class Workspace:
         if not real.is_relative_to(root):
             return False
         given = Path(os.path.normpath(path))
+        if any(in_denied_folder(name.as_posix()) for name in (real, given)):
+            return False
         names = {real} | ({given} if given.is_relative_to(root) else {root / given.name})
         return not any(self._refuses(root, name) for name in names)
 

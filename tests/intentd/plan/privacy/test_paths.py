@@ -26,6 +26,7 @@ from intentd.plan.privacy import IgnoreFile, PathRules
         "secrets.yaml",
         ".git/config",
         ".docker/config.json",
+        "home/.config/gh/hosts.yml",
         ".bash_history",
         "vault.kdbx",
         ".npmrc",

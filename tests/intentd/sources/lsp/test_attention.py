@@ -59,6 +59,43 @@ async def test_who_types_is_completed_where_an_editor_tells_nothing_of_the_curso
         assert turn.prefix[0].text == "def area(width, height):\n    return w"
 
 
+async def test_an_edit_by_others_is_no_typing_where_an_editor_tells_of_the_cursor(
+    house: House, editors: Editors
+) -> None:
+    """A rename changes many documents at once; nobody types in them."""
+    async with editors() as editor:
+        uri, other = editor.open("area.py", CODE), editor.open("other.py", CODE)
+        editor.cursor(uri, 1, 11)
+        editor.type(other, 0, 4, "the_")
+        editor.diagnose(other)
+        editor.type(uri, 0, 0, "import os\n")
+        server = editor.server
+        await editor.complete(editor.uri("unknown.py"), 0, 0)  # by now the server has heard of it
+        assert server._here == uri
+        one, another = server.buffers.get(uri), server.buffers.get(other)
+        assert (one.inserting, another.inserting) == (False, False)
+        assert (one.cursor, one.character, server.rhythm._last) == (2, 11, None)
+        editor.cursor(uri, 2, 11, insert=True)
+        editor.type(other, 0, 4, "the_")
+        editor.type(uri, 2, 11, "w")
+        (turn,) = await house.modeld.wait_for(Turn)
+        assert turn.prefix[0].text == "import os\ndef area(width, height):\n    return w"
+        assert server.rhythm._last is not None
+        editor.cursor(other, 0, insert=False)
+        editor.type(uri, 2, 12, "x")  # the person may have left so fast that nobody said so
+        await editor.complete(editor.uri("unknown.py"), 0, 0)
+        assert (one.cursor, one.character) == (2, 12)
+
+
+async def test_the_diagnostic_at_the_cursor_is_known_however_many_there_are(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("long.py", "x = 1\n" * 1000)
+        editor.cursor(uri, 900)
+        editor.diagnose(uri, *((line, f"no. {line}") for line in range(1000)))
+        explain, _ = await editor.actions(uri, (900, 4), (900, 4))
+        assert explain.title == "Explain: no. 900"
+
+
 async def test_a_daemon_that_has_just_come_hears_last_of_the_document_used_last(house: House, editors: Editors) -> None:
     async with editors() as editor:
         uris = [editor.open(name, CODE) for name in ("one.py", "two.py", "three.py")]

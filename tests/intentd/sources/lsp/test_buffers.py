@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lsprotocol.types import Diagnostic, Position, Range
+from lsprotocol.types import Diagnostic, DiagnosticSeverity, Position, Range
 
 from intentd.sources.lsp.buffers import MAX_DIAGNOSTICS, MAX_MESSAGE, Buffer, Buffers, diagnostics_of
 
@@ -70,6 +70,25 @@ def test_of_diagnostics_a_bounded_number_of_bounded_length_is_kept() -> None:
     assert {len(one.message) for one in kept} == {MAX_MESSAGE - 1}
     (whole,) = diagnostics_of([said(1, 3, 0)])
     assert (whole.line, whole.last, whole.severity) == (1, 2, 1)
+
+
+def test_of_too_many_diagnostics_those_are_kept_that_would_be_asked_about_first() -> None:
+    others = [said(number, number, 4) for number in range(2 * MAX_DIAGNOSTICS)]
+    hint = Diagnostic(range=Range(Position(999, 0), Position(999, 4)), message="hint", severity=DiagnosticSeverity.Hint)
+    kept = diagnostics_of([*others, hint], 999)
+    assert len(kept) == MAX_DIAGNOSTICS
+    assert kept[0].message == "hint"
+    assert min(one.line for one in kept) > MAX_DIAGNOSTICS
+
+
+def test_a_line_break_before_a_line_takes_what_is_said_of_it_along() -> None:
+    buffers = Buffers()
+    buffer = buffers.open(URI, "one\ntwo\nthree", 1)
+    assert buffer is not None
+    buffer.diagnostics = diagnostics_of([said(1, 1, 3)])
+    line_break = type("Change", (), {"range": Range(Position(1, 0), Position(1, 0)), "text": "\n"})
+    buffers.edit(URI, 2, [line_break], lambda *_: None)
+    assert [(one.line, one.last) for one in buffer.diagnostics] == [(2, 2)]  # nobody forwards it, and it still holds
 
 
 def test_an_edit_moves_what_is_said_ends_the_selection_and_brings_its_version() -> None:

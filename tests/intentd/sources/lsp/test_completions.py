@@ -280,3 +280,20 @@ async def test_a_guess_that_a_daemon_could_not_make_is_asked_for(daemon: Daemon,
     daemon.says(Tokens(text=HEIGHT), DONE)
     assert await answer(asking) == HEIGHT
     assert [one.ahead for one in daemon.asked] == [True, False]
+    assert daemon.told == [CompletionUsed(outcome="miss", ahead=False)]
+
+
+@pytest.mark.parametrize("reason", [None, Reason.PREEMPTED])
+async def test_a_guess_that_could_not_be_made_says_nothing_of_guesses(
+    daemon: Daemon, buffer: Buffer, reason: Reason | None
+) -> None:
+    """Else a pause alone would switch them off: each rest is refused, and nobody can ask for what is not there."""
+    made = completions(daemon)
+    if reason is None:
+        daemon.fault = WireError(ErrorCode.NOT_READY, "paused", retry=True)
+    else:
+        daemon.says(Done(reason=reason))
+    made.prepare(buffer, 1, 11)
+    await until(lambda: made._made[buffer.uri].failed)
+    made.drop(buffer.uri)
+    assert not daemon.told

@@ -63,12 +63,17 @@ def test_one_that_cannot_be_started_is_logged_and_tried_again_later(
     assert caplog.text.count("intentd could not be started: No such file or directory") == 2
 
 
+async def status(door: Link) -> Any:
+    """As the daemon says it that the link has, or finds."""
+    return await (await door._reach()).ask(GetStatus())
+
+
 async def test_a_question_waits_for_a_daemon_that_is_being_started(house: House) -> None:
     await house.app.stop()
     wanted = asyncio.Event()
     door = Link(house.config.socket, start=wanted.set, met=lambda: None)
     running = asyncio.create_task(door.run())
-    asking = asyncio.create_task(door.ask(GetStatus()))
+    asking = asyncio.create_task(status(door))
     async with asyncio.timeout(PATIENCE_S):
         await wanted.wait()
         house.app = App(house.config)
@@ -129,7 +134,7 @@ async def test_what_one_daemon_was_not_told_any_more_is_no_news_for_the_next(
     async with asyncio.timeout(PATIENCE_S):
         await door.found()
         for _ in range(3):
-            await door.ask(GetStatus())
+            await status(door)
     assert not house.app.desks.offers()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -138,7 +143,7 @@ async def test_what_one_daemon_was_not_told_any_more_is_no_news_for_the_next(
 async def test_where_none_is_to_be_started_a_question_ends_at_once_with_words(tmp_path: Path) -> None:
     door = Link(f"ipc://{tmp_path}/i.sock", start=None, met=lambda: None)
     with pytest.raises(WireError, match=r"no intentd answers at .*: start it with 'intentd serve'"):
-        await door.ask(GetStatus())
+        await status(door)
 
 
 async def test_what_is_not_told_yet_is_bounded_and_the_newest_of_its_kind(house: House) -> None:

@@ -10,6 +10,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from intentd.config import Config
+from intentd.plan.document import Document
 from intentd.sources.lsp.server import IntentServer
 from modelwire.messages import Turn
 from modelwire.testing import PATIENCE_S
@@ -54,8 +55,8 @@ def completing(uri: str, line: int, column: int) -> types.InlineCompletionParams
 
 
 def raw(editor: Any, method: str, **params: Any) -> None:
-    """What no client's library would send."""
-    body = json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode()
+    """What no client's library would send. A NUL in it goes as a byte that is no UTF-8."""
+    body = json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode().replace(b"\\u0000", b"\xff")
     editor.client.protocol.writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
@@ -106,8 +107,6 @@ async def test_places_beyond_the_end_are_the_end(house: House, editors: Editors)
         assert await editor.actions(uri, (FAR, 0), (FAR, 0)) == []
         for line in (-1, 2**32, "x", None):
             span = {"start": {"line": line, "character": 0}, "end": {"line": line, "character": 0}}
-            changes = [{"range": span, "text": "!"}]
-            raw(editor, "textDocument/didChange", textDocument={"uri": uri, "version": 9}, contentChanges=changes)
             raw(editor, "intent/cursor", textDocument={"uri": uri}, position={"line": line, "character": 0})
         with pytest.raises(JsonRpcException):
             await editor.command("intent.explain", uri=uri, position={"line": -1, "character": "x"}, offer=[])
@@ -117,6 +116,51 @@ async def test_places_beyond_the_end_are_the_end(house: House, editors: Editors)
         assert await editor.complete(uri, 1, 12) == HEIGHT
         *_, turn = (turn for turn in house.modeld.received(Turn) if turn.lane)  # the selection may be guessed besides
         assert turn.prefix[0].text == CODE.rstrip("\n") + "!"
+
+
+@pytest.mark.parametrize("line", [-1, 2**32, "x", None, 1])
+async def test_nothing_is_said_of_a_document_once_an_edit_of_it_was_lost(
+    house: House, editors: Editors, line: Any
+) -> None:
+    """Its text is another one from then on; so is that of an edit in which there is a byte that is no UTF-8."""
+    house.modeld.script.tokens = (HEIGHT,)
+    async with editors() as editor:
+        other, uri = editor.open("other.py", CODE), editor.open("area.py", CODE)
+        span = {"start": {"line": line, "character": 0}, "end": {"line": 1, "character": 0}}
+        changes = [{"range": span, "text": "\0" if line == 1 else "!"}]
+        raw(editor, "textDocument/didChange", textDocument={"uri": uri, "version": 2}, contentChanges=changes)
+        editor.type(uri, 1, 11, " ")
+        assert await editor.complete(uri, 1, 12) is None
+        assert await editor.actions(uri, (0, 0), (2, 0)) == []
+        assert await editor.complete(other, 1, 11) == HEIGHT
+        editor.open("area.py", CODE)
+        assert await editor.complete(uri, 1, 11) == HEIGHT
+
+
+async def test_what_was_lost_and_is_no_edit_closes_nothing(house: House, editors: Editors) -> None:
+    house.modeld.script.tokens = (HEIGHT,)
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        here = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 0}}
+        raw(editor, "intent/cursor", **here, what="\0")
+        raw(editor, "textDocument/codeAction", **here)
+        raw(editor, "textDocument/didChange", what="\0")
+        assert await editor.complete(uri, 1, 11) == HEIGHT
+
+
+async def test_a_document_of_which_an_edit_failed_is_closed(
+    server: IntentServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    uri = uri_of(tmp_path)
+    server.opened(opening(uri))
+    monkeypatch.setattr(Document, "replace", fails)
+    with pytest.raises(ZeroDivisionError):
+        server.edited(changing(uri, 2, "x", 0, 0, 0, 0))
+    assert server.buffers.get(uri) is None
+    assert not server._timers
 
 
 async def test_a_document_that_is_opened_again_shows_nothing_of_the_text_before(house: House, editors: Editors) -> None:

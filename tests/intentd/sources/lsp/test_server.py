@@ -9,7 +9,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from intentd.app import App
-from modelwire.messages import Cancel, ChatMessage, Turn
+from modelwire.messages import Accepted, Cancel, ChatMessage, Done, Reason, Tokens, Turn
 
 CODE = """import os
 
@@ -107,6 +107,15 @@ async def test_a_selection_is_guessed_and_canned_actions_differ_in_their_last_se
             await editor.command("intent.action", name="../x", uri=uri, range=span)
 
 
+async def test_the_nearest_diagnostic_is_explained_however_far_it_is(house: House, editors: Editors) -> None:
+    async with editors() as editor:
+        uri = editor.open("long.py", "x = 1\n" * 900 + CODE)
+        editor.diagnose(uri, (906, UNDEFINED))
+        told = await editor.command("intent.explain", uri=uri, position={"line": 10, "character": 0})
+        assert told["text"] == "Hello, world"
+        assert f"error: {UNDEFINED} [E1]" in text_of(turns(house, speculative=False)[0])
+
+
 async def test_code_actions_explain_fix_and_change_a_selection(house: House, editors: Editors) -> None:
     async with editors() as editor:
         uri = editor.open("stock.py", CODE)
@@ -195,6 +204,23 @@ async def test_a_fix_for_a_text_that_has_changed_is_no_edit(house: House, editor
         assert not editor.edits
         await editor.until(lambda: editor.client.messages, "a message")
         assert "has changed" in editor.client.messages[0].message
+
+
+async def test_a_fix_that_was_stopped_changes_nothing_and_says_nothing(house: House, editors: Editors) -> None:
+    house.modeld.script.held = True
+    async with editors() as editor:
+        uri = editor.open("stock.py", CODE)
+        asking = asyncio.create_task(editor.command("intent.fix", uri=uri, diagnostic=diagnostic(6)))
+        await house.modeld.wait_for(Turn)
+        assert await editor.command("intent.stop") is True
+        told = await asking
+        assert (told["reason"], told["edit"]) == ("cancelled", None)
+        stopped = [Accepted(), Tokens(text=FIXED), Done(reason=Reason.CANCELLED)]
+        house.modeld.script.answers[Turn] = lambda _: stopped
+        told = await editor.command("intent.fix", uri=uri, diagnostic=diagnostic(6))
+        assert (told["text"], told["edit"]) == (FIXED, None)
+        assert not editor.edits
+        assert not editor.client.messages
 
 
 async def test_a_fix_that_the_editor_does_not_take_is_said(house: House, editors: Editors) -> None:

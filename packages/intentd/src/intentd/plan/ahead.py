@@ -9,7 +9,10 @@ from attrs import define, field, frozen
 
 from intentd.plan.document import Change, Document
 from intentd.plan.privacy import REDACTED
+from modelwire.messages import Reason
 
+FINISHED = frozenset({Reason.END, Reason.STOP, Reason.LENGTH, Reason.CONTEXT})
+"""How the making of one ends that can be shown."""
 FOLLOWING = 3
 """So many of the next lines are looked at: what stands there already is no completion."""
 

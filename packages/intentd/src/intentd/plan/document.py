@@ -25,7 +25,8 @@ class Place:
 
 @frozen
 class Change:
-    """Which lines an edit replaced: `first` to `last` by those up to `last` + `grown`.
+    """Which lines an edit replaced: `first` to `last` by those up to `last` + `grown`. A line before which whole lines
+    came or went is none of them: where only that was done, `last` is before `first`.
 
     `end` is the line and the character behind the new text.
     """
@@ -104,7 +105,9 @@ class Document:
             lines.pop()  # what ends in a line ending has an empty rest, which is the next line
         self._lines[again : last + 1] = lines
         grown = len(lines) - (last + 1 - again)
-        return Change(first, last, grown, (last + grown, len(self.line(last + grown)) - rest))
+        behind = (last + grown, len(self.line(last + grown)) - rest)
+        whole = after == 0 and (text.endswith(("\n", "\r")) or (not text and before == 0))
+        return Change(first, last - whole, grown, behind)
 
     def become(self, text: str) -> Change:
         """The whole text is another one."""

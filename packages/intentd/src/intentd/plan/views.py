@@ -1,6 +1,6 @@
 """Owns the choice of what can be asked about what an editor shows. It reads no files and knows no editor."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve
 
@@ -9,9 +9,13 @@ from intentd.shown import Diagnostic, View
 
 
 def likeliest(view: View) -> Iterator[Diagnostic]:
-    """Those in the text: at the cursor, then errors before others, the nearest first."""
-    shown = [one for one in view.diagnostics if view.holds(one.line)]
-    yield from sorted(shown, key=lambda one: (not _at(one, view.cursor), one.severity, _distance(one, view.cursor)))
+    """Those in the text, the likeliest first."""
+    yield from likelier((one for one in view.diagnostics if view.holds(one.line)), view.cursor)
+
+
+def likelier(diagnostics: Iterable[Diagnostic], line: int) -> list[Diagnostic]:
+    """Those at a line, then errors before others, the nearest first."""
+    return sorted(diagnostics, key=lambda one: (not _at(one, line), one.severity, _distance(one, line)))
 
 
 def only(view: View, diagnostic: Diagnostic | None, selection: Sequence[int] = ()) -> View:

@@ -89,8 +89,8 @@ kubeconfig
 .kube/
 .docker/
 .password-store/
-.config/gcloud/
-.config/gh/
+**/.config/gcloud/
+**/.config/gh/
 .direnv/
 .terraform/
 """
@@ -155,6 +155,11 @@ class PathRules:
         return None
 
 
+def in_denied_folder(path: str) -> bool:
+    """Whether an absolute path lies in a folder of secrets, wherever a workspace begins: that may be the folder."""
+    return _DENIED_FOLDERS.verdict(PurePosixPath(path.lower().lstrip("/")), False) is True
+
+
 def _refuses(rules: tuple[_Rules, ...], path: PurePosixPath) -> bool:
     """As git does: the deepest file that says something counts, and nothing in an ignored folder comes back."""
     folders = [parent for parent in reversed(path.parents) if parent.parts]
@@ -182,3 +187,6 @@ def _is_rule(line: str) -> bool:
 
 def _depth(file: IgnoreFile) -> int:
     return len(PurePosixPath(file.folder).parts)
+
+
+_DENIED_FOLDERS = _rules(IgnoreFile("", "\n".join(line for line in DENIED.splitlines() if line.endswith("/"))))

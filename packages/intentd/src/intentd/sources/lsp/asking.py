@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from intentd.messages import Ask
-from intentd.plan.views import likeliest, only
+from intentd.plan.views import likelier, only
 from intentd.shown import Diagnostic
 from intentd.sources.lsp import notes
 from intentd.sources.lsp.actions import ACTION, FIX
@@ -56,7 +56,8 @@ def _diagnostic(argument: dict[str, Any], buffer: Buffer) -> Diagnostic | None:
         return diagnostics_of([named])[0]
     position = notes.position(argument.get("position"))
     line = position.line if position else buffer.cursor
-    return next(likeliest(evolve(buffer.view(about=line), cursor=line)), None)
+    there = (one for one in buffer.diagnostics if one.line < buffer.document.count)
+    return next(iter(likelier(there, line)), None)
 
 
 def _workspace(buffers: Buffers, here: Buffer | None) -> str:

@@ -10,6 +10,7 @@ from pygls.uris import to_fs_path
 
 from intentd.plan.document import Change, Document, Encoding, Place
 from intentd.plan.plain import shortened
+from intentd.plan.views import likelier
 from intentd.plan.windows import view_of
 from intentd.shown import Diagnostic, View
 from intentd.workspace import marked_root
@@ -147,8 +148,8 @@ class Buffers:
         return marked_root(folder) or str(Path(max(around, key=len, default=folder)).resolve())
 
 
-def diagnostics_of(said: Iterable[types.Diagnostic]) -> tuple[Diagnostic, ...]:
-    """As the plan knows them; a bounded number of bounded length."""
+def diagnostics_of(said: Iterable[types.Diagnostic], line: int = 0) -> tuple[Diagnostic, ...]:
+    """As the plan knows them; a bounded number of bounded length, the likeliest at a line first."""
     made = (
         Diagnostic(
             line=one.range.start.line,
@@ -160,4 +161,4 @@ def diagnostics_of(said: Iterable[types.Diagnostic]) -> tuple[Diagnostic, ...]:
         )
         for one in said
     )
-    return tuple(one for one, _ in zip(made, range(MAX_DIAGNOSTICS), strict=False))
+    return tuple(likelier(made, line)[:MAX_DIAGNOSTICS])

@@ -10,6 +10,7 @@ from lsprotocol import types
 from intentd.plan.mending import Mending, mend
 from intentd.sources.lsp.answers import Answer
 from intentd.sources.lsp.buffers import Buffer
+from modelwire.messages import Reason
 
 if TYPE_CHECKING:
     from intentd.sources.lsp.server import IntentServer
@@ -52,8 +53,20 @@ class Fix:
         return types.WorkspaceEdit(document_changes=[change])
 
 
-def apply(server: "IntentServer", edit: types.WorkspaceEdit) -> None:
-    """Brings it to an editor that takes edits. What is typed meanwhile makes it refuse, and some say nothing then."""
+def bring(server: "IntentServer", fix: Fix, answer: Answer) -> types.WorkspaceEdit | None:
+    """The edit, which is also brought to the editor; else the person is told why. Who has stopped it knows."""
+    if answer.reason == Reason.CANCELLED:
+        return None
+    edit, words = fix.edit(answer, server.buffers.get(fix.buffer.uri))
+    if edit is None:
+        server.window_show_message(types.ShowMessageParams(type=types.MessageType.Warning, message=words))
+    else:
+        _apply(server, edit)
+    return edit
+
+
+def _apply(server: "IntentServer", edit: types.WorkspaceEdit) -> None:
+    """To an editor that takes edits. What is typed meanwhile makes it refuse, and some say nothing then."""
     workspace = server.client_capabilities.workspace
     if workspace is not None and workspace.apply_edit:
         sent = server.workspace_apply_edit(types.ApplyWorkspaceEditParams(edit=edit, label="intentd: fix"))

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from attrs import define, field
 
 from intentd.messages import Complete, CompletionUsed
-from intentd.plan.ahead import Ahead, Spot
+from intentd.plan.ahead import FINISHED, Ahead, Spot
 from intentd.plan.document import Change
 from intentd.plan.visible import Visible
 from intentd.sources.lsp.buffers import Buffer
 from intentd.sources.lsp.link import FAULTS, Link
-from modelwire.messages import Done, Reason, Tokens
+from modelwire.messages import Done, Tokens
 
 DEADLINE_MS = 600
 """A completion that comes later than so long after the question is of no use."""
@@ -68,7 +68,7 @@ class Completions:
             made.task.cancel()
         if made.ahead.rejected:
             self._tell(CompletionUsed(rejected=1))
-        if made.guessed and not made.asked:
+        if made.guessed and not made.asked and not made.failed:  # nobody could ask for what was not made
             self._tell(CompletionUsed(ahead=True, prefilled=made.prefilled, seconds=made.seconds))
 
     def closed(self, uri: str) -> None:
@@ -155,7 +155,7 @@ class Completions:
     @staticmethod
     def _filled_by(made: _Made, done: Done, rest: str) -> None:
         made.prefilled, made.seconds = done.usage.prefilled, (done.timings.prefill + done.timings.decode) / 1000
-        if done.reason in (Reason.END, Reason.STOP, Reason.LENGTH, Reason.CONTEXT):
+        if done.reason in FINISHED:
             made.ahead.add(rest)
             made.ahead.finish()
         else:

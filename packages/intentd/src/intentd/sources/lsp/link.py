@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from intentd.messages import INTENTD, EditorOpened
 from modelwire.client import Connection, OperationStream
@@ -130,10 +129,6 @@ class Link:
     async def start(self, message: object) -> OperationStream:
         """Raises `WireError`, `DaemonUnreachable`."""
         return (await self._reach()).start(message)
-
-    async def ask(self, message: object) -> Any:
-        """Raises `WireError`, `DaemonUnreachable`."""
-        return await (await self._reach()).ask(message)
 
     async def _reach(self) -> Connection:
         if self._door is None and self._start:

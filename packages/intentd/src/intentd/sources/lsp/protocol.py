@@ -1,5 +1,7 @@
 """Owns what we need of JSON-RPC beyond pygls: notes of our own, commands that can be cancelled, our own documents."""
 
+import contextlib
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from intentd.sources.lsp.server import IntentServer
 
 REQUEST_FAILED = -32803
+_TEXTS = (types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_CLOSE)
 _NOTES = (DIAGNOSTICS, CURSOR, SELECTION)
 
 
@@ -38,6 +41,26 @@ class IntentProtocol(LanguageServerProtocol):
     @lru_cache  # noqa: B019 - there is one of it
     def get_message_type(self, method: str) -> Any:
         return Note if method in _NOTES else super().get_message_type(method)
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        try:
+            return super().structure_message(data)
+        except JsonRpcException:
+            self._lost(data)
+            raise
+
+    def unread(self, error: Exception, source: Any) -> None:
+        """A message could not be read. One byte that is no UTF-8 does not hide what it was about."""
+        self._server.report_server_error(error, source)
+        if isinstance(error, UnicodeDecodeError):
+            with contextlib.suppress(ValueError):
+                self._lost(json.loads(error.object.decode(errors="replace")))
+
+    def _lost(self, message: Any) -> None:
+        """Nothing more is said of a document whose text is no longer known, until it is opened again."""
+        match message:
+            case {"method": str(method), "params": {"textDocument": {"uri": str(uri)}}} if method in _TEXTS:
+                self._server.closed(uri)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:

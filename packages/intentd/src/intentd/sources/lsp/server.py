@@ -22,10 +22,10 @@ from intentd.plan.rhythm import Rhythm
 from intentd.shelf import TemplateShelf
 from intentd.sources.lsp import notes
 from intentd.sources.lsp.actions import ACTION, EXPLAIN, FIX, KINDS, STOP, code_actions
-from intentd.sources.lsp.answers import Answer, Answers
+from intentd.sources.lsp.answers import Answers
 from intentd.sources.lsp.asking import asked_by
 from intentd.sources.lsp.buffers import Buffer, Buffers, diagnostics_of
-from intentd.sources.lsp.edits import Fix, apply
+from intentd.sources.lsp.edits import Fix, bring
 from intentd.sources.lsp.inline import Completions
 from intentd.sources.lsp.link import FAULTS, Link, Starter
 from intentd.sources.lsp.listeners import Silent, Stream, WorkDone
@@ -47,6 +47,8 @@ _ENCODINGS: Mapping[types.PositionEncodingKind, Encoding] = {
 class IntentServer(LanguageServer):
     """`autostart`: the daemon is started where none answers."""
 
+    protocol: IntentProtocol
+
     def __init__(self, config: Config, *, autostart: bool) -> None:
         super().__init__(
             "intentd", version("intentd"), protocol_cls=IntentProtocol, converter_factory=converter, max_workers=2
@@ -62,6 +64,7 @@ class IntentServer(LanguageServer):
         self._tasks: list[asyncio.Task[None]] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._here = ""
+        self._cursors = False
         _register(self)
 
     # --- its life ---------------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ class IntentServer(LanguageServer):
     async def talk(self, reader: "AsyncReader") -> None:
         """Until the editor says `exit` or is gone."""
         try:
-            await run_async(threading.Event(), reader, self.protocol, log, self.report_server_error)
+            await run_async(threading.Event(), reader, self.protocol, log, self.protocol.unread)
         finally:
             for timer in self._timers.values():
                 timer.cancel()
@@ -112,9 +115,14 @@ class IntentServer(LanguageServer):
 
     def edited(self, params: types.DidChangeTextDocumentParams) -> None:
         uri = params.text_document.uri
-        self.rhythm.press(time.monotonic())
-        self.buffers.edit(uri, params.text_document.version, params.content_changes, self._moved)
-        self._used(uri)
+        if self._types(self.buffers.get(uri)):
+            self.rhythm.press(time.monotonic())
+            self._used(uri)
+        try:
+            self.buffers.edit(uri, params.text_document.version, params.content_changes, self._moved)
+        except Exception:
+            self.closed(uri)  # nobody knows how much of it is done
+            raise
         self._news(uri)
 
     def closed(self, uri: str) -> None:
@@ -126,9 +134,16 @@ class IntentServer(LanguageServer):
             self.link.tell(uri, Closed(path=buffer.path))
 
     def _moved(self, buffer: Buffer, change: Change) -> None:
-        buffer.cursor, buffer.character = change.end
-        buffer.inserting = True
+        if self._types(buffer):
+            buffer.cursor, buffer.character = change.end
+            buffer.inserting = True
+        else:
+            buffer.cursor = change.moved(buffer.cursor)
         self.completions.edited(buffer, change)
+
+    def _types(self, buffer: Buffer | None) -> bool:
+        """Whether an edit is the person's own. Where an editor tells of the cursor, there may be others."""
+        return not self._cursors or (buffer is not None and buffer.inserting and buffer.uri == self._here)
 
     def _used(self, uri: str) -> None:
         if self.buffers.get(uri) is not None:
@@ -142,10 +157,12 @@ class IntentServer(LanguageServer):
         buffer = self.buffers.get(said.uri) if said else None
         if said is None or buffer is None:
             return
-        self._here = said.uri
+        if kind != notes.DIAGNOSTICS or not self._cursors:
+            self._here = said.uri
         if kind == notes.DIAGNOSTICS:
-            buffer.diagnostics, buffer.forwarded = diagnostics_of(said.diagnostics), True
+            buffer.diagnostics, buffer.forwarded = diagnostics_of(said.diagnostics, buffer.cursor), True
         elif kind == notes.CURSOR and said.position is not None:
+            self._cursors = True
             buffer.cursor, buffer.character = buffer.document.index(buffer.place(said.position))
             buffer.inserting, buffer.selection = said.insert, ()
         elif kind == notes.SELECTION and said.range is not None:
@@ -166,7 +183,7 @@ class IntentServer(LanguageServer):
         buffer = self.buffers.get(uri)
         if buffer is None:
             return
-        if buffer.inserting and self.completes:
+        if buffer.inserting and self._types(buffer) and self.completes:
             self.completions.prepare(buffer, buffer.cursor, buffer.character)
         if buffer.diagnostics or buffer.selection or buffer.told:
             buffer.told = bool(buffer.diagnostics or buffer.selection)
@@ -188,7 +205,7 @@ class IntentServer(LanguageServer):
             return []
         self._used(buffer.uri)
         said = list(params.context.diagnostics)
-        if buffer.handed(params.range, diagnostics_of(said)):
+        if buffer.handed(params.range, diagnostics_of(said, params.range.start.line)):
             self._news(buffer.uri)
         first, last = buffer.lines_of(params.range)
         known = [buffer.as_lsp(one) for one in buffer.diagnostics if one.touches(first, last)]
@@ -212,7 +229,7 @@ class IntentServer(LanguageServer):
     async def execute(self, params: types.ExecuteCommandParams) -> Any:
         """A command. Raises `Refused` with words for the person."""
         arguments = params.arguments or []
-        asked = _plain(arguments[0]) if arguments else {}
+        asked = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         if params.command == STOP:
             return await self.answers.stop(asked.get("answer"))
         if params.command not in (EXPLAIN, FIX, ACTION):
@@ -228,17 +245,8 @@ class IntentServer(LanguageServer):
         answer = await self.answers.run(asked.question, asked.title, listener)
         told = answer.told()
         if command == FIX and asked.buffer is not None:
-            told |= {"version": asked.version, "edit": self._fixed(answer, asked.buffer, asked.version)}
+            told |= {"version": asked.version, "edit": bring(self, Fix(asked.buffer, asked.version), answer)}
         return told
-
-    def _fixed(self, answer: Answer, buffer: Buffer, version: int) -> types.WorkspaceEdit | None:
-        """The edit of a fix, which is also brought to the editor; None where there is none."""
-        edit, words = Fix(buffer=buffer, version=version).edit(answer, self.buffers.get(buffer.uri))
-        if edit is None:
-            self.window_show_message(types.ShowMessageParams(type=types.MessageType.Warning, message=words))
-            return None
-        apply(self, edit)
-        return edit
 
     def _listener(self, token: Any, uri: str | None) -> Any:
         if self.streams:
@@ -250,13 +258,6 @@ class IntentServer(LanguageServer):
     def report_server_error(self, error: Exception, source: Any) -> None:
         """A quiet server: its faults are for the log."""
         log.error("%s: %s", getattr(source, "__name__", source), type(error).__name__)
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    """An argument of a command as it came over the wire."""
-    if isinstance(value, dict):
-        return value
-    return {name: getattr(value, name) for name in getattr(value, "_fields", ())}
 
 
 def _register(server: IntentServer) -> None:
