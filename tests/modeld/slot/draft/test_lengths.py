@@ -119,6 +119,17 @@ def test_a_tile_is_drafted_once_a_copy_of_this_answer_has_lasted_for_long() -> N
     assert chooser.choose(Kind.FAR, 32, LIMIT - 1) <= UNTILED
 
 
+def test_where_no_tile_has_room_a_sure_copy_is_drafted_as_without_tiles() -> None:
+    """An answer's last tokens, or a text's, do not wait for a tile that cannot come."""
+    curve = {1: 0.0135, 2: 0.024, 4: 0.034, 8: 0.06, 16: 0.104, 32: 0.204}
+    tiled, plain = lengths({**curve, TILE - 1: 0.415, TILE: 0.253}), lengths(curve)
+    for chooser in (tiled, plain):
+        _copies(chooser, 400)
+    assert tiled.choose(Kind.FAR, 32, LIMIT) == LIMIT
+    for limit in (5, 20, LIMIT - 1):
+        assert tiled.choose(Kind.FAR, 32, limit) == plain.choose(Kind.FAR, 32, limit) > 0
+
+
 def test_where_copies_keep_ending_no_tile_is_drafted_and_another_answer_begins_anew() -> None:
     chooser = lengths(TILED)
     for _ in range(10):

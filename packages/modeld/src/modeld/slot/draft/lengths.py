@@ -1,5 +1,6 @@
 """Owns how long to draft: what batches cost, how often drafted tokens are right, and the length that both make best."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Self
 
@@ -194,6 +195,7 @@ class Lengths:
     costs: Costs
     acceptance: Acceptance = field(factory=Acceptance)
     _prices: list[list[float]] = field(factory=list)
+    _tiled: list[list[float]] = field(factory=list)  # where a tile has room
     _chosen: dict[tuple[int, int], int] = field(factory=dict)
     _looked: int = 0
     _turns: int = -1
@@ -212,7 +214,8 @@ class Lengths:
 
     def _best(self, kind: int, length: int, limit: int) -> int:
         """The length that saves most: prices of the tokens expected to be right, less the rows' cost."""
-        table, rates, prices = self.costs.table, self.acceptance.rates[kind], self._prices[kind]
+        table, rates = self.costs.table, self.acceptance.rates[kind]
+        prices = (self._tiled if limit >= LIMIT else self._prices)[kind]
         chance, saved, most, best = 1.0, 0.0, 0.0, 0
         for drafted in range(1, min(limit, UNTILED) + 1):
             column = bucket(length + drafted - 1)
@@ -223,7 +226,7 @@ class Lengths:
         return LIMIT if limit >= LIMIT and self._saved_by_tile(kind, length) > most else best
 
     def _saved_by_tile(self, kind: int, length: int) -> float:
-        prices = self._prices[kind]
+        prices = self._tiled[kind]
         chances = enumerate(self._tile_chances(self.acceptance.rates[kind], length))
         saved = sum(chance * prices[bucket(length + before)] for before, chance in chances)
         return saved - self.costs.table[TILE] + self.costs.table[1]
@@ -236,7 +239,12 @@ class Lengths:
             yield chance
 
     def _look(self) -> None:
-        self._prices = [[self._price(row, least) for least in BUCKETS] for row in self.acceptance.rates]
+        rates = self.acceptance.rates
+        self._prices = [[self._price(row, least) for least in BUCKETS] for row in rates]
+        self._tiled = [
+            [min(price, self._price_in_tile(row, least)) for price, least in zip(prices, BUCKETS, strict=True)]
+            for prices, row in zip(self._prices, rates, strict=True)
+        ]
         self._chosen.clear()
         self._table = self.costs.table
         self._looked, self._turns = self.acceptance.observed, self.acceptance.turns
@@ -249,6 +257,9 @@ class Lengths:
             chance *= rates[bucket(length + drafted - 1)]
             tokens += chance
             price = min(price, table[drafted + 1] / tokens)
-        if self.costs.longest >= LIMIT and length >= STEADY:
-            price = min(price, table[TILE] / (1.0 + sum(self._tile_chances(rates, length))))
         return price
+
+    def _price_in_tile(self, rates: list[float], length: int) -> float:
+        if self.costs.longest < LIMIT or length < STEADY:
+            return math.inf
+        return self.costs.table[TILE] / (1.0 + sum(self._tile_chances(rates, length)))
