@@ -71,7 +71,7 @@ def test_offers_of_another_tool_stay_behind_the_new_ones() -> None:
     error = Failure(trigger="diagnostic", tool="mypy", name="a.py: arg-type", path="/w/a.py", message="m")
     book.take(evolve(EVENT, argv=("mypy", ".")), (error,))
     assert [offer.failure for offer in book.of("/w")] == [error, FIRST]
-    book.take(evolve(EVENT, argv=("mypy", "src"), exit=0), None)
+    book.take(evolve(EVENT, argv=("mypy", "a.py"), exit=0), None)
     assert [offer.failure for offer in book.of("/w")] == [FIRST]
 
 
