@@ -1,6 +1,7 @@
 """What a command's words say."""
 
 import pytest
+from attrs import evolve
 
 from intentd.plan.commands import Command
 from intentd.plan.triggers import Failure
@@ -56,6 +57,10 @@ def test_the_tool_is_found_where_it_is_started(words: str, tool: str | None) -> 
         "pytest tests/a.py",
         "pytest tests/a.py::Case",
         "pytest -c x.ini",
+        "pytest tests",
+        "pytest --cov pkg.sub --timeout 0.5 -n 4",
+        "pytest -n auto -q",
+        "pytest --lf --tb short",
     ],
 )
 def test_a_run_covers_what_it_selects(words: str) -> None:
@@ -64,10 +69,89 @@ def test_a_run_covers_what_it_selects(words: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["mypy .", "pytest tests/b.py", "pytest tests/a.py::Other", "pytest -k test", "make test", "pytest -m slow"],
+    [
+        "mypy .",
+        "pytest tests/b.py",
+        "pytest tests/a.py::Other",
+        "pytest -k test",
+        "make test",
+        "pytest -m slow",
+        "pytest integration",
+        "pytest -q integration",
+        "pytest --ignore=tests",
+        "pytest --ignore tests",
+        "pytest --deselect=tests/a.py::Case",
+        "pytest -qk other",
+        "pytest -mslow",
+    ],
 )
 def test_a_run_covers_nothing_else(words: str) -> None:
     assert not command(words).covers(command("other"), FAILURE, set())
+
+
+def test_a_run_in_a_folder_covers_that_folder_alone() -> None:
+    assert Command(("pytest",), "/w/tests").covers(command("other"), FAILURE, set())
+    assert Command(("pytest", ".."), "/w/integration").covers(command("other"), FAILURE, set())
+    assert not Command(("pytest",), "/w/integration").covers(command("other"), FAILURE, set())
+    nowhere = evolve(FAILURE, path="")
+    assert command("pytest").covers(command("other"), nowhere, set())
+    assert not Command(("pytest",), "/w/tests").covers(command("other"), nowhere, set())
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "covered"),
+    [
+        ("mypy src", "/w/src/a.py", True),
+        ("mypy pkg", "/w/src/a.py", False),
+        ("mypy --python-version 3.11", "/w/src/a.py", True),
+        ("ruff check", "/w/src/a.py", True),
+        ("ruff check src", "/w/src/a.py", True),
+        ("ruff check tests", "/w/src/a.py", False),
+        ("ruff check --select E501", "/w/src/a.py", False),
+        ("jest", "/w/src/a.test.js", True),
+        ("jest -o", "/w/src/a.test.js", False),
+        ("jest --onlyChanged", "/w/src/a.test.js", False),
+        ("jest --shard=1/2", "/w/src/a.test.js", False),
+        ("jest cart", "/w/src/a.test.js", False),
+        ("vitest run", "/w/src/a.test.ts", True),
+        ("vitest --changed", "/w/src/a.test.ts", False),
+        ("vitest run --changed=HEAD~1", "/w/src/a.test.ts", False),
+        ("gcc -c a.c -o a.o", "/w/a.c", True),
+        ("gcc -I include a.c", "/w/include/x.h", False),
+        ("make", "/w/sub1/a.c", True),
+        ("make -C sub2", "/w/sub1/a.c", False),
+        ("make -Csub2", "/w/sub1/a.c", False),
+        ("make -C sub1", "/w/sub1/a.c", True),
+        ("tsc -p packages/b/tsconfig.json", "/w/packages/a/x.ts", False),
+        ("tsc -p tsconfig.json", "/w/packages/a/x.ts", True),
+    ],
+)
+def test_a_folder_of_a_bare_name_is_a_place(words: str, path: str, covered: bool) -> None:
+    ran = command(words)
+    tool = ran.tool or "gcc"
+    failure = Failure(trigger="diagnostic", tool=tool, name="it", path=path, message="m")
+    assert ran.covers(command("other"), failure, {tool}) is covered
+
+
+@pytest.mark.parametrize(
+    ("words", "covered"),
+    [
+        ("tests.test_a", True),
+        ("tests.test_a.Case.test", True),
+        ("tests", True),
+        ("discover", True),
+        ("discover -s tests", True),
+        ("discover -s other", False),
+        ("discover -p test_b*.py", False),
+        ("tests.test_b", False),
+        ("tests.test_a.Case.te", False),
+    ],
+)
+def test_unittest_names_its_tests_with_dots(words: str, covered: bool) -> None:
+    ran = command(f"python -m unittest {words}")
+    failure = Failure(tool="unittest", name="tests.test_a.Case.test (i=1)", path="/w/tests/test_a.py", message="m")
+    assert ran.covers(command("other"), failure, set()) is covered
+    assert not evolve(ran, cwd="/elsewhere").covers(command("other"), failure, set())
 
 
 def test_the_same_command_covers_what_it_found() -> None:

@@ -24,6 +24,14 @@ def test_a_trigger_that_nobody_asks_for_is_switched_off_and_tried_again() -> Non
     assert ledger.figures(FIRST_RETRY_S)["crash"]["retry_s"] == 2 * FIRST_RETRY_S
 
 
+def test_guesses_that_go_together_make_one_pause() -> None:
+    ledger = Ledger()
+    waste(ledger, LEAST_SETTLED + 3)
+    assert ledger.figures(0.0)["crash"]["retry_s"] == FIRST_RETRY_S
+    waste(ledger, 3, FIRST_RETRY_S)
+    assert ledger.figures(FIRST_RETRY_S)["crash"]["retry_s"] == 2 * FIRST_RETRY_S
+
+
 def test_a_guess_that_was_asked_for_switches_its_trigger_on() -> None:
     ledger = Ledger()
     waste(ledger, LEAST_SETTLED)

@@ -9,7 +9,7 @@ from intentd.plan.commands import Command
 from intentd.plan.events import CommandEnded
 from intentd.plan.offers import MAX_WORKSPACES, OfferBook
 from intentd.plan.tools import Reader, catalogue
-from intentd.plan.triggers import Failure, find_failures
+from intentd.plan.triggers import Failure, Location, find_failures
 
 RECORDED = Path(__file__).parent / "tools" / "recorded"
 EVENT = CommandEnded(workspace="/w", cwd="/w", exit=1, output="")
@@ -65,13 +65,36 @@ def test_a_failure_that_is_found_again_keeps_its_number() -> None:
     assert [offer.number for offer in book.of("/w")] == [3, 2]
 
 
+def test_no_two_offers_of_a_workspace_have_one_number() -> None:
+    """Also where a tool says the same of two lines, and where a line has moved that another command had found."""
+    book = OfferBook()
+    third, seventh, ninth = (
+        Failure(
+            trigger="diagnostic",
+            tool="mypy",
+            name="a.py: arg-type",
+            path="/w/a.py",
+            message="m",
+            frames=(Location("/w/a.py", line),),
+        )
+        for line in (3, 7, 9)
+    )
+    for _ in range(2):
+        book.take(evolve(EVENT, argv=("mypy", ".")), (third, seventh))
+        assert [(offer.number, offer.failure) for offer in book.of("/w")] == [(1, third), (2, seventh)]
+    book.take(evolve(EVENT, argv=("mypy", ".")), (seventh,))
+    assert [(offer.number, offer.failure) for offer in book.of("/w")] == [(2, seventh)]
+    book.take(evolve(EVENT, argv=("mypy", "-p", "a")), (ninth,))
+    assert [(offer.number, offer.failure) for offer in book.of("/w")] == [(3, ninth), (2, seventh)]
+
+
 def test_offers_of_another_tool_stay_behind_the_new_ones() -> None:
     book = OfferBook()
     book.take(evolve(EVENT, argv=("pytest",)), (FIRST,))
     error = Failure(trigger="diagnostic", tool="mypy", name="a.py: arg-type", path="/w/a.py", message="m")
     book.take(evolve(EVENT, argv=("mypy", ".")), (error,))
     assert [offer.failure for offer in book.of("/w")] == [error, FIRST]
-    book.take(evolve(EVENT, argv=("mypy", "src"), exit=0), None)
+    book.take(evolve(EVENT, argv=("mypy", "a.py"), exit=0), None)
     assert [offer.failure for offer in book.of("/w")] == [FIRST]
 
 

@@ -109,3 +109,53 @@ def test_a_beginning_that_was_cut_off_does_no_harm(recorded: Callable[[str], Com
     output = recorded("plain").output
     for cut in range(0, len(output), 97):
         find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output[cut:]), READER)
+
+
+DOCTEST = """\
+=================================== FAILURES ===================================
+__________________________ [doctest] shop.prices.add ___________________________
+002 Adds.
+004     >>> add(1, 2)
+Expected:
+    4
+Got:
+    3
+
+/w/shop/prices.py:4: DocTestFailure
+=========================== short test summary info ============================
+FAILED shop/prices.py::shop.prices.add
+1 failed in 0.17s
+"""
+
+
+def test_a_doctest_that_fails_is_one_failure() -> None:
+    found = find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=DOCTEST), READER)
+    assert found
+    assert [(failure.name, failure.path) for failure in found] == [
+        ("shop/prices.py::shop.prices.add", "/w/shop/prices.py")
+    ]
+    assert found[0].frames == (Location("/w/shop/prices.py", 4),)
+
+
+VITEST = """\
+ FAIL  |unit| src/broken.test.ts [ src/broken.test.ts ]
+Error: Cannot find module './no'
+ ❯ src/broken.test.ts:1:1
+
+⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯[1/2]⎯
+
+ FAIL  |unit| src/a.test.ts > sums > adds
+AssertionError: expected 4 to be 3 // Object.is equality
+ ❯ src/a.test.ts:6:27
+
+⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯[2/2]⎯
+"""
+
+
+def test_the_name_of_a_vitest_project_is_no_part_of_a_path() -> None:
+    found = find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=VITEST), READER)
+    assert found
+    assert [(failure.name, failure.path) for failure in found] == [
+        ("|unit| src/a.test.ts > sums > adds", "/w/src/a.test.ts"),
+        ("|unit| src/broken.test.ts", "/w/src/broken.test.ts"),
+    ]

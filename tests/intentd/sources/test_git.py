@@ -1,6 +1,7 @@
 """What git is asked: it tells changes, and runs nothing of the repository's own."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -46,6 +47,20 @@ def test_changed_files_are_told_with_what_they_held(repository: Path) -> None:
     found = git.changed(str(repository))
     assert names(repository, found) == ["c.py", "shop/b.py"]
     assert git.content(str(repository), found[1].blob) == b"shop/b.py\n"
+
+
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_files_that_only_have_other_dates_take_no_changes_place(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    shutil.rmtree(repository / ".git")
+    run(repository, "init", "-q", f"--object-format={form}")
+    commit(repository)
+    monkeypatch.setattr(git, "MAX_CHANGED", 1)
+    for name in ("c.py", "shop/a.py"):
+        os.utime(repository / name, (1, 1))
+    (repository / "shop" / "b.py").write_text("new\n")
+    assert names(repository, git.changed(str(repository))) == ["shop/b.py"]
 
 
 def test_below_the_root_of_the_repository_only_what_is_there_is_told(repository: Path) -> None:

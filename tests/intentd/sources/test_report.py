@@ -5,7 +5,9 @@ import select
 import socket
 
 import pytest
+from attrs import evolve
 
+from intentd.app import App
 from intentd.messages import CommandStarted
 from intentd.sources import report
 from intentd.sources.report import DELIVERY_MS, DoorReporter
@@ -85,3 +87,18 @@ async def test_a_command_that_waits_for_changes_keeps_the_daemon(house: House) -
     house.app.runs.forget("c")
     async with asyncio.timeout(PATIENCE_S):
         await leaving
+
+
+async def test_a_daemon_that_was_told_to_pause_does_not_leave(house: House) -> None:
+    """The next one would not know of it."""
+    house.app.speculator.paused = True
+    leaving = asyncio.create_task(house.app.door.left_alone(0.01))
+    assert not (await asyncio.wait([leaving], timeout=0.1))[0]
+    house.app.speculator.paused = False
+    async with asyncio.timeout(PATIENCE_S):
+        await leaving
+
+
+async def test_a_daemon_that_pauses_by_its_settings_leaves(house: House) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await App(evolve(house.config, guess=False)).door.left_alone(0.01)

@@ -26,6 +26,17 @@ def test_the_exit_status_is_the_commands(environment: Environment, status: int) 
     assert wrapped == without
 
 
+def test_a_parent_that_ignores_its_childrens_ends_hides_no_exit_status(environment: Environment) -> None:
+    """I1: the command ignores them then, too."""
+    without, wrapped = both_on_pipes(
+        [SH, "-c", "grep SigIgn /proc/$$/status; exit 3"],
+        environment,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )
+    assert wrapped == without
+    assert wrapped[2] == 3
+
+
 @pytest.mark.parametrize("name", ["INT", "TERM", "KILL", "HUP", "SEGV", "USR1", "PIPE", "ABRT"])
 def test_death_by_a_signal_is_seen_as_that(environment: Environment, name: str) -> None:
     """I1"""

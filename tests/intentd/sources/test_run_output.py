@@ -45,6 +45,32 @@ def test_the_interpreters_own_variable_does_not_reach_the_command(environment: d
     assert wrapped == without
 
 
+def test_what_goes_to_another_terminal_goes_there(open_screen: Open) -> None:
+    """I1"""
+    script = "echo out; echo err >&2; tty; tty <&2; stty size <&2"
+    seen = []
+    for wrapped in (False, True):
+        master, slave = os.openpty()
+        other = os.ttyname(slave)
+        screen = open_screen([SH, "-c", script], wrapped=wrapped, redirect={2: other})
+        text, status = screen.end()
+        assert text.startswith(b"out\r\n/dev/")
+        assert text.endswith(f"\r\n{other}\r\n0 0\r\n".encode())
+        assert os.read(master, 100) == b"err\r\n"
+        seen.append(status)
+        os.close(master)
+        os.close(slave)
+    assert seen == [0, 0]
+
+
+def test_the_terminals_own_name_is_no_other_terminal(open_screen: Open) -> None:
+    """I1: what goes to /dev/tty stands in its place among the rest, and is seen."""
+    without, wrapped = both_on_a_terminal(
+        open_screen, [SH, "-c", "echo one; echo two >&2; echo three; echo four >&2"], redirect={2: "/dev/tty"}
+    )
+    assert wrapped == without
+
+
 @pytest.mark.parametrize(
     "redirect", [{0: os.devnull}, {1: "out"}, {2: "out"}, {1: "out", 2: "out"}, {0: os.devnull, 1: "out"}]
 )

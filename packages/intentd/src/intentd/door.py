@@ -81,11 +81,13 @@ class Door:
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
+    _paused_at_start: bool = field(init=False)
     _router: Router = field(init=False)
     _editors: EditorClients = field(init=False)
     _completer: Completer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._paused_at_start = self.speculator.paused
         self._router = Router(
             self.endpoint,
             INTENTD.codec(),
@@ -112,11 +114,15 @@ class Door:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def left_alone(self, seconds: float) -> None:
-        """Returns when no editor and no wrapped command was there and nothing was asked for so long."""
+        """Returns when no editor and no wrapped command was there and nothing was asked for so long.
+
+        `pause` holds until `resume`, and the next daemon would not know of it.
+        """
         since = time.monotonic()
         while time.monotonic() - since < seconds:
             await asyncio.sleep(min(seconds / 4, BEAT_MS / 1000))
-            if len(self._editors) or self._answers or len(self.runs):
+            told = self.speculator.paused != self._paused_at_start
+            if len(self._editors) or self._answers or len(self.runs) or told:
                 since = time.monotonic()
 
     async def close(self) -> None:

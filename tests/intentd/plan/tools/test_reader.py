@@ -1,15 +1,14 @@
 """Reading is bounded and takes only what a tool itself would write."""
 
-from intentd.plan.tools import Reader, Transcript, catalogue
+from intentd.plan.plain import plain_lines
+from intentd.plan.tools import Reader, catalogue
 from intentd.plan.tools.reader import MAX_FINDINGS
 
 READER = Reader(catalogue().tools)
 
 
 def lines(data: bytes) -> list[str]:
-    transcript = Transcript()
-    transcript.feed(data)
-    return list(transcript.lines())
+    return list(plain_lines(data.decode(errors="replace")))
 
 
 def test_colours_inside_an_id_do_not_split_it() -> None:

@@ -4,16 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from intentd.plan.tools import Finding, Reader, Transcript, catalogue, read_junit, read_reportlog
+from intentd.plan.plain import plain_lines
+from intentd.plan.tools import Finding, Reader, catalogue, read_junit, read_reportlog
 
 RECORDED = Path(__file__).parent / "recorded"
 READER = Reader(catalogue().tools)
 
 
 def read(name: str) -> list[Finding]:
-    transcript = Transcript()
-    transcript.feed((RECORDED / f"{name}.txt").read_bytes())
-    return READER.read(transcript.lines())
+    return READER.read(plain_lines((RECORDED / f"{name}.txt").read_bytes().decode(errors="replace")))
 
 
 SHOP = "tests/test_shop.py"

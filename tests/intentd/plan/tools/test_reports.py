@@ -67,3 +67,28 @@ def test_a_strange_longrepr_is_no_error(longrepr: object) -> None:
 
 def test_json_that_is_nested_too_deep_is_left_out() -> None:
     assert read_reportlog(b"[" * 200_000) == []
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "place", "crash", "name"),
+    [
+        ("tests/test_a.py::t", "tests/test_a.py", "/w/tests/test_a.py", "tests/test_a.py::t"),
+        ("pkg/tests/test_a.py::t[x]", "tests/test_a.py", "/w/pkg/tests/test_a.py", "tests/test_a.py::t[x]"),
+        ("pkg/tests/test_a.py::t", "lib.py", "/w/pkg/tests/test_a.py", "/w/pkg/tests/test_a.py::t"),
+        ("tests/test_a.py::t", "../tests/test_a.py", "/w/lib.py", "../tests/test_a.py::t"),
+        ("tests/test_a.py::t", "lib.py", "/w/lib.py", "tests/test_a.py::t"),
+        ("pkg/tests/test_a.py", "tests/test_a.py", "/w/pkg/tests/test_a.py", "tests/test_a.py"),
+    ],
+)
+def test_an_id_in_a_report_log_names_its_file_from_where_pytest_ran(
+    nodeid: str, place: str, crash: str, name: str
+) -> None:
+    """pytest writes it there as seen from its root folder."""
+    entry = {"data": {"lines": ["E   no"], "reprfileloc": {"path": place, "lineno": 3, "message": ""}}}
+    longrepr = {
+        "reprcrash": {"path": crash, "lineno": 3, "message": "no"},
+        "chain": [[{"reprentries": [entry]}, None, None]],
+    }
+    row = {"$report_type": "TestReport", "when": "call", "outcome": "failed", "nodeid": nodeid, "longrepr": longrepr}
+    (finding,) = read_reportlog(json.dumps(row).encode())
+    assert finding.name == name

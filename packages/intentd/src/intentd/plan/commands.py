@@ -31,7 +31,24 @@ _PYTEST_INTERRUPTED = frozenset({2, 3})
 """Its exit statuses for Ctrl-C or files that it could not collect, and for an error of its own."""
 _STOPPED = re.compile(r"!{3,} (?:\S+ )?(?:stopping after \d+ failures|Interrupted: .*|KeyboardInterrupt) !{3,}")
 """What pytest says of itself, also where its settings and not the command's words make it stop."""
-_SELECTS_BY_WORDS = frozenset({"-k", "-m", "-t", "--testNamePattern"})
+_SELECTS_UNSAID = re.compile(
+    r"\S+ (?:-[kmt]|-C.+|--directory|--testNamePattern|--deselect|--(?:extend-)?(?:ignore|exclude|select)|--ignore-glob"
+    r"|--only[A-Z]\w*|--changed\w*|--shard|--lastCommit|--findRelatedTests|--testPath\w+|--project|--dir|--root(?:Dir)?)"
+    r"|pytest -[a-z]*[km].*|pytest --(?:testmon|picked)|jest -o|unittest (?:-p|--pattern)"
+)
+"""A tool and an option: what it selects its words don't say, so an offer stays."""
+_WITH_VALUE = re.compile(
+    r"pytest (?:-[cnoprW]|--(?:basetemp|color|config-file|confcutdir|cov|cov-config|cov-fail-under|cov-report|dist"
+    r"|durations|import-mode|junit-?xml|log-[a-z-]+|maxfail|numprocesses|override-ini|report-log|reruns|rootdir|tb"
+    r"|timeout))"
+    r"|mypy --(?:cache-dir|config-file|follow-imports|platform|python-executable|python-version|[a-z]+-report)"
+    r"|ruff (?:-o|--(?:cache-dir|config|line-length|output-file|output-format|target-version))"
+    r"|(?:jest|vitest) (?:-[cw]|--(?:config|coverageDirectory|env|environment|maxWorkers|outputFile|reporters?))"
+    r"|gcc -(?:[ILDUolx]|isystem|iquote|include|M[FTQ])"
+)
+"""A tool and an option whose value, the next word, is no place. The value of any other one may be taken for a place."""
+_NO_PLACE = re.compile(r"ruff check|mypy (?:run|check)|vitest (?:run|watch|dev)|unittest discover")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @frozen
@@ -78,31 +95,34 @@ class Command:
             return False
         mine = tools | ({self.tool} if self.tool else set())
         same = failure.tool in mine or (failure.tool == "junit" and bool(mine & TEST_RUNNERS))
-        return same and self._selects(failure)
+        return same and self._selects(failure, failure.path or other.cwd)
 
-    def _selects(self, failure: Failure) -> bool:
-        """Files and ids among the words narrow a run. What an expression selects is not known."""
-        if any(word.partition("=")[0] in _SELECTS_BY_WORDS for word in self._words_behind_tool()):
+    def _selects(self, failure: Failure, path: str) -> bool:
+        """Files and ids among the words narrow a run. One without any selects what is where it ran."""
+        words = self._words_behind_tool()
+        if any(_SELECTS_UNSAID.fullmatch(f"{self.tool} {word.partition('=')[0]}") for word in words):
             return False
-        named = [word for word in self._words_behind_tool() if self._names_a_place(word)]
-        return not named or any(self._is_in(failure, word) for word in named)
+        return any(self._is_in(failure, path, word) for word in tuple(self._places()) or (".",))
 
     def _words_behind_tool(self) -> tuple[str, ...]:
         return self.argv[(self._tool_at() or 0) + 1 :]
 
-    @staticmethod
-    def _names_a_place(word: str) -> bool:
-        if word.startswith("-") or "=" in word.partition("[")[0] or word.endswith(_SETTINGS):
-            return False
-        return "/" in word or "." in word
+    def _places(self) -> Iterator[str]:
+        before = ""
+        for word in self._words_behind_tool():
+            option = word.startswith("-") or "=" in word.partition("[")[0] or _NUMBER.fullmatch(word)
+            value = _WITH_VALUE.fullmatch(f"{self.tool} {before}") or _NO_PLACE.fullmatch(f"{self.tool} {word}")
+            if not (option or value or ("/" not in word and word.endswith(_SETTINGS))):
+                yield word
+            before = word
 
-    def _is_in(self, failure: Failure, word: str) -> bool:
+    def _is_in(self, failure: Failure, path: str, word: str) -> bool:
         file, _, test = word.partition("::")
-        path = posixpath.normpath(posixpath.join(self.cwd, file))
-        if failure.path != path and not failure.path.startswith(path.rstrip("/") + "/"):
-            return False
-        name = failure.name.partition("::")[2]
-        return not test or name == test or name.startswith((f"{test}::", f"{test}["))
+        if _is_below(path, posixpath.normpath(posixpath.join(self.cwd, file))):
+            name = failure.name.partition("::")[2]
+            return not test or name == test or name.startswith((f"{test}::", f"{test}["))
+        dotted = f"{failure.name.partition(' ')[0]}.".startswith(f"{word}.")
+        return failure.tool == "unittest" and dotted and _is_below(path, self.cwd)
 
     def reports(self) -> Iterator[tuple[str, str]]:
         """("junit" or "reportlog", absolute path) of the reports that the command was told to write."""
@@ -117,3 +137,7 @@ class Command:
 def _tool(word: str) -> str:
     name = posixpath.basename(word)
     return _TOOLS.get(name, name)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

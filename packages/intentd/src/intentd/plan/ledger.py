@@ -115,6 +115,8 @@ class Ledger:
         account.settled.append(used)
         if used:
             account.off_until, account.retry_s = None, FIRST_RETRY_S
+        elif account.off_until is not None and now < account.off_until:
+            return  # made before it was switched off
         elif len(account.settled) >= LEAST_SETTLED and sum(account.settled) / len(account.settled) < FLOOR:
             account.off_until = now + account.retry_s
             account.retry_s = min(2 * account.retry_s, LAST_RETRY_S)

@@ -8,7 +8,7 @@ one that could not run, and else the order of the output.
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from intentd.plan.commands import Command
 from intentd.plan.events import Changed, CommandEnded
@@ -64,9 +64,11 @@ class OfferBook:
         kept = [offer for offer in before if not command.covers(offer.command, offer.failure, tools)]
         if found and command.may_have_stopped_early(event.exit, event.output):
             kept = list(before)
-        fresh = [self._offering(event, command, failure) for failure in found]
+        fresh = [_offering(event, command, failure) for failure in found]
         again = set(map(_subject, fresh))
-        offers = (*fresh, *(offer for offer in kept if _subject(offer) not in again))[:MAX_OFFERS]
+        kept = [offer for offer in kept if _subject(offer) not in again]
+        numbered = self._numbered(fresh, [offer for offer in before if offer not in kept])
+        offers = (*numbered, *kept)[:MAX_OFFERS]
         if not found and offers == before:
             return False
         self._put(event.workspace, offers)
@@ -99,26 +101,32 @@ class OfferBook:
         while len(self._offers) > MAX_WORKSPACES:
             del self._offers[next(iter(self._offers))]
 
-    def _offering(self, event: CommandEnded, command: Command, failure: Failure) -> Offering:
-        """A failure that is found again keeps its number."""
-        digest = hashlib.sha256(repr((event.workspace, failure)).encode()).hexdigest()[:8]
-        known = next(self._same(event.workspace, failure), None)
-        if known is None:
-            self._numbers += 1
-        return Offering(
-            id=digest,
-            number=known.number if known else self._numbers,
-            failure=failure,
-            workspace=event.workspace,
-            command=command,
-            changed=event.changed,
-        )
+    def _numbered(self, fresh: Sequence[Offering], gone: list[Offering]) -> Iterator[Offering]:
+        """A failure that is found again keeps its number. Two that read alike have one each."""
+        for offer in fresh:
+            alike = [old for old in gone if _alike(old.failure, offer.failure)]
+            known = max(alike, key=lambda old: old.id == offer.id, default=None)
+            if known is None:
+                self._numbers += 1
+            else:
+                gone.remove(known)
+            yield evolve(offer, number=known.number if known else self._numbers)
 
-    def _same(self, workspace: str, failure: Failure) -> Iterator[Offering]:
-        for offer in self.of(workspace):
-            other = offer.failure
-            if (other.tool, other.name, other.message) == (failure.tool, failure.name, failure.message):
-                yield offer
+
+def _offering(event: CommandEnded, command: Command, failure: Failure) -> Offering:
+    """It has no number yet."""
+    return Offering(
+        id=hashlib.sha256(repr((event.workspace, failure)).encode()).hexdigest()[:8],
+        number=0,
+        failure=failure,
+        workspace=event.workspace,
+        command=command,
+        changed=event.changed,
+    )
+
+
+def _alike(one: Failure, other: Failure) -> bool:
+    return (one.tool, one.name, one.message) == (other.tool, other.name, other.message)
 
 
 def _subject(offer: Offering) -> tuple[str, ...]:

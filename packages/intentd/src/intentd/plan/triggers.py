@@ -18,6 +18,7 @@ TEST_RUNNERS = frozenset({"pytest", "unittest", "jest", "vitest", "junit"})
 MAX_FAILURES = 20
 
 _PYTEST_TITLE = re.compile(r"^_+ \S.*_+$")
+_VITEST_PROJECT = re.compile(r"^\|[^|]+\| ")
 _CAPTURED = re.compile(r"^-{3,} Captured .+ -{3,}$")
 _FRAME = re.compile(r"^(?P<path>[^\s:\"][^:\"]*\.\w+):(?P<line>\d{1,9}):(?: |$)")
 _NATIVE_FRAME = re.compile(r'^[\s|]*File "(?P<path>[^"]+)", line (?P<line>\d{1,9})')
@@ -137,7 +138,7 @@ def _path(found: Finding, frames: Sequence[Location], cwd: str) -> str:
     if found.tool == "pytest" and found.name and "::" in found.name:
         return _absolute(found.name.partition("::")[0], cwd)
     if found.tool == "vitest" and found.name:
-        return _absolute(found.name.partition(" > ")[0], cwd)
+        return _absolute(_VITEST_PROJECT.sub("", found.name).partition(" > ")[0], cwd)
     if found.tool in TEST_RUNNERS and frames:
         return frames[0].path
     return _absolute(found.file, cwd) if found.file else ""

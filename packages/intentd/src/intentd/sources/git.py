@@ -1,14 +1,17 @@
 """Owns asking git: which files differ from the last commit, what stood in them there, and which ignore file is the
-user's own. It reads none of them itself.
+user's own. It looks into a file only for whether git knows it so.
 
 Git is started so that it runs no hook, monitor or driver of the repository's, fetches nothing and writes nothing. (It
 may run the filters of a file to compare it, as `git status` does.) For a worker thread: it can take a while.
 """
 
+import hashlib
 import os
 import re
 import subprocess
 from functools import lru_cache
+from itertools import islice
+from pathlib import Path
 
 from intentd.plan.events import Changed
 
@@ -16,6 +19,7 @@ GIT_S = 2.0
 """So long git may take; there are no differences to show where it takes longer."""
 MAX_BLOB_BYTES = 256 * 1024
 MAX_CHANGED = 200
+MAX_LOOKED = 2000
 _PLAIN_FILE = re.compile(rb":100(?:644|755) 100(?:644|755) ([0-9a-f]{40,64}) [0-9a-f]+ M")
 _OPTIONS = ("--no-optional-locks", "-c", "core.fsmonitor=false")
 _SETTINGS = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
@@ -47,7 +51,19 @@ def changed(root: str) -> tuple[Changed, ...]:
         (_PLAIN_FILE.fullmatch(line), path) for line, path in pairs if path == path.decode(errors="ignore").encode()
     )
     found = [Changed(os.path.join(root, path.decode()), hit[1].decode()) for hit, path in hits if hit]  # noqa: PTH118
-    return tuple(sorted(found)[:MAX_CHANGED])
+    return tuple(islice(filter(_differs, sorted(found)[:MAX_LOOKED]), MAX_CHANGED))
+
+
+def _differs(told: Changed) -> bool:
+    """So little git runs that it tells files by their dates: copied or touched ones, too, that hold what they held."""
+    try:
+        with Path(told.path).open("rb") as stream:
+            data = stream.read(MAX_BLOB_BYTES + 1)
+    except OSError:
+        return True
+    known = hashlib.new("sha1" if len(told.blob) == 40 else "sha256", b"blob %d\0" % len(data), usedforsecurity=False)
+    known.update(data)
+    return known.hexdigest() != told.blob
 
 
 @lru_cache(maxsize=32)

@@ -33,6 +33,8 @@ class Launch(NamedTuple):
     slave: int | None
     foreground: bool
     mask: frozenset[int]
+    ignores_children: bool = False
+    """Whether the command is to ignore SIGCHLD."""
 
 
 class Report(NamedTuple):
@@ -82,6 +84,7 @@ def environment() -> dict[bytes, bytes]:
 
 def start(launch: Launch, close: Sequence[int]) -> Monitor:
     """Forks the monitor, which forks the command. `close` are our descriptors that neither may hold."""
+    ignored = signal.signal(signal.SIGCHLD, signal.SIG_DFL) is signal.SIG_IGN  # or nobody learns how a child ended
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -91,7 +94,7 @@ def start(launch: Launch, close: Sequence[int]) -> Monitor:
         ours.close()
         for fd in close:
             os.close(fd)
-        _monitor(launch, theirs)
+        _monitor(launch._replace(ignores_children=ignored), theirs)
     finally:
         os._exit(1)
 
@@ -220,6 +223,8 @@ def _command(launch: Launch) -> NoReturn:
             os.dup2(fd, target)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them
         signal.signal(number, signal.SIG_DFL)
+    if launch.ignores_children:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, launch.mask)
     _execute(launch.argv, launch.env)
 

@@ -26,6 +26,7 @@ from intentd.sources.signals import (
 from intentd.sources.tail import Tail
 
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
+_ANY_TERMINAL = os.makedev(5, 0)
 LOST_OUTPUT = 1
 """The exit status where the command ended well and its output could not be written."""
 
@@ -43,6 +44,9 @@ class Outlets(NamedTuple):
 
     closed: frozenset[int]
     terminals: tuple[int, ...]
+    """Those on the same terminal as the first of them."""
+    others: tuple[int, ...]
+    """Those on another terminal: the command gets them as they are."""
     pipes: tuple[int, ...]
     """Output descriptors that are no terminals; only the first where both are the same open file."""
     shared: bool
@@ -58,9 +62,11 @@ class Outlets(NamedTuple):
         for _ in closed:  # so that no descriptor of ours gets such a number
             os.open(os.devnull, os.O_RDWR)
         terminals = tuple(fd for fd in (0, 1, 2) if fd not in closed and os.isatty(fd))
+        others = tuple(fd for fd in terminals if not _same_terminal(fd, terminals[0]))
         outputs = tuple(fd for fd in (1, 2) if fd not in closed and fd not in terminals)
+        terminals = tuple(fd for fd in terminals if fd not in others)
         shared = len(outputs) == 2 and os.path.samestat(os.fstat(1), os.fstat(2))
-        return cls(closed, terminals, outputs[:1] if shared else outputs, shared)
+        return cls(closed, terminals, others, outputs[:1] if shared else outputs, shared)
 
 
 def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
@@ -152,6 +158,8 @@ class Command:
         }
         for fd in self._outlets.terminals:
             fds[fd] = self._pair.slave if self._pair else fd
+        for fd in self._outlets.others:
+            fds[fd] = fd
         for fd in self._outlets.closed:
             fds[fd] = None
         return fds
@@ -256,3 +264,9 @@ def _is_open(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _same_terminal(one: int, other: int) -> bool:
+    """/dev/tty is another device, and any terminal: ours, as far as it matters."""
+    one_device, other_device = os.fstat(one).st_rdev, os.fstat(other).st_rdev
+    return one_device == other_device or _ANY_TERMINAL in (one_device, other_device)

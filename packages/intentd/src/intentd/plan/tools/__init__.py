@@ -4,7 +4,6 @@ from intentd.plan.tools.finding import Finding, Kind
 from intentd.plan.tools.patterns import Catalogue, PatternError, Tool, catalogue, parse_tool
 from intentd.plan.tools.reader import Reader
 from intentd.plan.tools.reports import ReportError, read_junit, read_reportlog
-from intentd.plan.tools.transcript import Transcript
 
 __all__ = [
     "Catalogue",
@@ -14,7 +13,6 @@ __all__ = [
     "Reader",
     "ReportError",
     "Tool",
-    "Transcript",
     "catalogue",
     "parse_tool",
     "read_junit",

@@ -6,7 +6,7 @@ does not look as it should is an error that says so, or a line that is left out.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
@@ -132,12 +132,19 @@ def _of_report(report: dict[str, Any], kind: Kind, clean: Clean) -> Finding:
     return Finding(
         tool="pytest",
         kind=kind,
-        name=clean(report["nodeid"]),
+        name=_from_here(clean(report["nodeid"]), [*_files(text), file or ""]),
         file=file,
         line=line,
         message=_one_line(clean(message)),
         excerpt=excerpt(text.splitlines()),
     )
+
+
+def _from_here(nodeid: str, files: Iterable[str]) -> str:
+    """The id with its file as the traceback names it, from where pytest ran: an id has it from pytest's root folder."""
+    own, colons, test = nodeid.partition("::")
+    alike = [file for file in files if file and (f"/{file}".endswith(f"/{own}") or own.endswith(f"/{file}"))]
+    return min(alike, key=lambda file: (file != own, file.startswith("/")), default=own) + colons + test
 
 
 def _lines(longrepr: Any) -> Iterator[str]:
@@ -167,6 +174,10 @@ def _place(text: str) -> tuple[str | None, int | None]:
     places = [(hit[1] or hit[3], int((hit[2] or hit[4])[:9])) for hit in _PLACE.finditer(text)]
     ours = [place for place in places if not _NOT_OURS.search(place[0])]
     return next(iter(reversed(ours or places)), (None, None))
+
+
+def _files(text: str) -> Iterator[str]:
+    return (hit[1] or hit[3] for hit in _PLACE.finditer(text))
 
 
 def _last_said(text: str) -> str:
