@@ -1,6 +1,5 @@
 """Owns how long to draft: what batches cost, how often drafted tokens are right, and the length that both make best."""
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Self
 
@@ -195,7 +194,6 @@ class Lengths:
     costs: Costs
     acceptance: Acceptance = field(factory=Acceptance)
     _prices: list[list[float]] = field(factory=list)
-    _tiled: list[list[float]] = field(factory=list)  # where a tile has room
     _chosen: dict[tuple[int, int], int] = field(factory=dict)
     _looked: int = 0
     _turns: int = -1
@@ -215,7 +213,8 @@ class Lengths:
     def _best(self, kind: int, length: int, limit: int) -> int:
         """The length that saves most: prices of the tokens expected to be right, less the rows' cost."""
         table, rates = self.costs.table, self.acceptance.rates[kind]
-        prices = (self._tiled if limit >= LIMIT else self._prices)[kind]
+        whole = limit >= self.costs.longest
+        prices = self._prices[kind] if whole else [self._price(rates, least, limit) for least in BUCKETS]
         chance, saved, most, best = 1.0, 0.0, 0.0, 0
         for drafted in range(1, min(limit, UNTILED) + 1):
             column = bucket(length + drafted - 1)
@@ -226,7 +225,7 @@ class Lengths:
         return LIMIT if limit >= LIMIT and self._saved_by_tile(kind, length) > most else best
 
     def _saved_by_tile(self, kind: int, length: int) -> float:
-        prices = self._tiled[kind]
+        prices = self._prices[kind]
         chances = enumerate(self._tile_chances(self.acceptance.rates[kind], length))
         saved = sum(chance * prices[bucket(length + before)] for before, chance in chances)
         return saved - self.costs.table[TILE] + self.costs.table[1]
@@ -239,27 +238,20 @@ class Lengths:
             yield chance
 
     def _look(self) -> None:
-        rates = self.acceptance.rates
-        self._prices = [[self._price(row, least) for least in BUCKETS] for row in rates]
-        self._tiled = [
-            [min(price, self._price_in_tile(row, least)) for price, least in zip(prices, BUCKETS, strict=True)]
-            for prices, row in zip(self._prices, rates, strict=True)
-        ]
+        longest = self.costs.longest
+        self._prices = [[self._price(row, least, longest) for least in BUCKETS] for row in self.acceptance.rates]
         self._chosen.clear()
         self._table = self.costs.table
         self._looked, self._turns = self.acceptance.observed, self.acceptance.turns
 
-    def _price(self, rates: list[float], length: int) -> float:
-        """The least expected time per token, over all lengths of a draft that begins at this match length."""
+    def _price(self, rates: list[float], length: int, limit: int) -> float:
+        """The least expected time per token, over all lengths up to `limit` of a draft from this match length on."""
         table, chance, tokens = self.costs.table, 1.0, 1.0
         price = table[1]
-        for drafted in range(1, UNTILED + 1):
+        for drafted in range(1, min(limit, UNTILED) + 1):
             chance *= rates[bucket(length + drafted - 1)]
             tokens += chance
             price = min(price, table[drafted + 1] / tokens)
+        if limit >= LIMIT and length >= STEADY:
+            price = min(price, table[TILE] / (1.0 + sum(self._tile_chances(rates, length))))
         return price
-
-    def _price_in_tile(self, rates: list[float], length: int) -> float:
-        if self.costs.longest < LIMIT or length < STEADY:
-            return math.inf
-        return self.costs.table[TILE] / (1.0 + sum(self._tile_chances(rates, length)))
