@@ -83,6 +83,15 @@ class Workspace:
         names = {real} | ({given} if given.is_relative_to(root) else {root / given.name})
         return not any(self._refuses(root, name) for name in names)
 
+    def hides(self, path: str) -> bool:
+        """Whether a rule speaks against the file, there or not: none does outside of the repository."""
+        try:
+            root, top, real = self.root.resolve(), _top(self.root), Path(path).resolve()
+        except (OSError, ValueError, RuntimeError):
+            return False
+        named = {real, Path(os.path.normpath(path))}
+        return any(self._refuses(root if one.is_relative_to(root) else top, one) for one in named if top in one.parents)
+
     def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
         """(whether our own, file, folder from the top) of every ignore file that can speak of `path`.
 
