@@ -101,6 +101,15 @@ def test_the_folder_above_a_workspace_may_have_any_other_name(tmp_path: Path) ->
     assert read(root, str(root / "init.lua")) == "x"
 
 
+def test_a_folder_called_env_is_other_peoples_where_an_environment_is_in_it(tmp_path: Path) -> None:
+    place = tmp_path / "src" / "env" / "maze.py"
+    place.parent.mkdir(parents=True)
+    place.write_text("x")
+    assert read(tmp_path, str(place)) == "x"
+    (place.parent / "pyvenv.cfg").touch()
+    assert read(tmp_path, str(place)) is None
+
+
 def test_a_rule_hides_a_file_that_is_not_there_and_none_outside_of_the_repository(tmp_path: Path) -> None:
     """I3: for what a program prints of files, by whatever name."""
     top, root = tmp_path / "top", tmp_path / "top" / "root"

@@ -15,9 +15,10 @@ from intentd.sources import git
 
 _MARKS = (".git", "pyproject.toml", "setup.cfg", "pytest.ini", "package.json")
 _NOT_THEIRS = frozenset(
-    {".venv", "venv", "env", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"}
+    {".venv", "venv", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"}
 )
-"""Directories of other people's code; nobody asks about that."""
+"""Directories of other people's code; nobody asks about that. So is one where an environment is."""
+_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 OPT_OUT_FILE = ".noguessahead"
 MAX_IGNORE_BYTES = 64 * 1024
 MAX_PATH_BYTES = 4096
@@ -114,6 +115,9 @@ class Workspace:
 
     def _refuses(self, root: Path, name: Path) -> bool:
         if _NOT_THEIRS.intersection(name.relative_to(root).parts):
+            return True
+        folders = [folder for folder in name.parents if folder.name == "env" and root in folder.parents]
+        if any(signature(str(folder / mark)) for folder in folders for mark in _ENVIRONMENT):
             return True
         files = tuple(
             (own, str(file), folder, signed)
