@@ -192,3 +192,9 @@ def test_the_beginning_of_a_cut_text_only_serves_to_judge_the_rest() -> None:
 def test_a_long_text_without_secrets_stays_as_it_is() -> None:
     text = "".join(f"line {number} of many\n" for number in range(40_000))
     assert scrub_long(text).text == text
+
+
+def test_half_a_character_loses_nothing_else() -> None:
+    """JSON can hold one; UTF-8 cannot."""
+    for fit in (scrub, scrub_long):
+        assert fit("bad \ud83d, password: hunter2").text == "bad ?, password: [redacted]"
