@@ -110,7 +110,9 @@ def test_a_folder_called_env_is_other_peoples_where_an_environment_is_in_it(tmp_
     assert read(tmp_path, str(place)) is None
 
 
-def test_a_rule_hides_a_file_that_is_not_there_and_none_outside_of_the_repository(tmp_path: Path) -> None:
+def test_a_rule_hides_a_file_that_is_not_there_and_no_ignore_file_outside_of_the_repository_does(
+    tmp_path: Path,
+) -> None:
     """I3: for what a program prints of files, by whatever name."""
     top, root = tmp_path / "top", tmp_path / "top" / "root"
     root.mkdir(parents=True)
@@ -118,7 +120,14 @@ def test_a_rule_hides_a_file_that_is_not_there_and_none_outside_of_the_repositor
     (top / ".gitignore").write_text("drafts/\n")
     (tmp_path / ".gitignore").write_text("*\n")
     look = Texts().look(str(root))
-    hidden = ["drafts/a.py", "../drafts/a.py", str(top / "drafts" / "a.py"), ".env", ".venv/lib/x.py"]
+    hidden = [
+        "drafts/a.py",
+        "../drafts/a.py",
+        str(top / "drafts" / "a.py"),
+        ".env",
+        ".venv/lib/x.py",
+        "/a/.ssh/b.py",
+    ]
     assert [name for name in hidden if not look.hides(str(root), name)] == []
     assert not [
         name for name in ("a.py", "../b/a.py", "../../a.py", "/a\0b", "<string>") if look.hides(str(root), name)

@@ -85,13 +85,14 @@ class Workspace:
         return not any(self._refuses(root, name) for name in names)
 
     def hides(self, path: str) -> bool:
-        """Whether a rule speaks against the file, there or not: none does outside of the repository."""
+        """Whether a rule speaks against it, there or not. Outside the repository only folders of secrets count."""
         try:
             root, top, real = self.root.resolve(), _top(self.root), Path(path).resolve()
         except (OSError, ValueError, RuntimeError):
             return False
         named = {real, Path(os.path.normpath(path))}
-        return any(self._refuses(root if one.is_relative_to(root) else top, one) for one in named if top in one.parents)
+        inside = [(root if one.is_relative_to(root) else top, one) for one in named if top in one.parents]
+        return any(in_denied_folder(one.as_posix()) for one in named) or any(self._refuses(*one) for one in inside)
 
     def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
         """(whether our own, file, folder from the top) of every ignore file that can speak of `path`.

@@ -111,7 +111,7 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         'execute("UPDATE users SET name=? password=?")',
         "BYPASS=always",
         "NO_COMPASS=always",
-        "OLDPWD=/home/shop",
+        "OLDPWD=/srv/shop",
         "LASTPASS = compile(source)",
         'RENDERPASS = "shadow"',
         "password: |\n  {{ password }}",
