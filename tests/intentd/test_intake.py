@@ -1,5 +1,6 @@
 """I3 for what commands print and report: scrubbed whole, before anything is cut out of it."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -81,3 +82,17 @@ def test_a_report_that_says_nothing_leaves_what_was_printed(tmp_path: Path, kind
     argv = ("pytest", "--junitxml=r.xml")
     found = failures(TRACEBACK.format("x"), cwd=str(tmp_path), argv=argv, started_ns=started_ns)
     assert [failure.trigger for failure in found or ()] == ["crash"]
+
+
+def test_half_a_character_in_a_report_log_costs_no_offer(tmp_path: Path) -> None:
+    row = {
+        "nodeid": "a.py::t\ud83d",
+        "when": "call",
+        "outcome": "failed",
+        "$report_type": "TestReport",
+        "longrepr": "\ud83d",
+    }
+    (tmp_path / "r.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "nodeid": "a.py::whole"}))
+    argv = ("pytest", "--report-log=r.jsonl")
+    found = failures("2 failed in 0.1s\n", cwd=str(tmp_path), argv=argv) or ()
+    assert [failure.name for failure in found] == ["a.py::t?", "a.py::whole"]

@@ -101,6 +101,40 @@ def test_the_folder_above_a_workspace_may_have_any_other_name(tmp_path: Path) ->
     assert read(root, str(root / "init.lua")) == "x"
 
 
+def test_a_folder_called_env_is_other_peoples_where_an_environment_is_in_it(tmp_path: Path) -> None:
+    place = tmp_path / "src" / "env" / "maze.py"
+    place.parent.mkdir(parents=True)
+    place.write_text("x")
+    assert read(tmp_path, str(place)) == "x"
+    (place.parent / "pyvenv.cfg").touch()
+    assert read(tmp_path, str(place)) is None
+
+
+def test_a_rule_hides_a_file_that_is_not_there_and_no_ignore_file_outside_of_the_repository_does(
+    tmp_path: Path,
+) -> None:
+    """I3: for what a program prints of files, by whatever name."""
+    top, root = tmp_path / "top", tmp_path / "top" / "root"
+    root.mkdir(parents=True)
+    (top / ".git").mkdir()
+    (top / ".gitignore").write_text("drafts/\n")
+    (tmp_path / ".gitignore").write_text("*\n")
+    look = Texts().look(str(root))
+    hidden = [
+        "drafts/a.py",
+        "../drafts/a.py",
+        str(top / "drafts" / "a.py"),
+        ".env",
+        ".venv/lib/x.py",
+        "/a/.ssh/b.py",
+    ]
+    assert [name for name in hidden if not look.hides(str(root), name)] == []
+    assert not [
+        name for name in ("a.py", "../b/a.py", "../../a.py", "/a\0b", "<string>") if look.hides(str(root), name)
+    ]
+    assert str(top / ".gitignore") in look.seen
+
+
 def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.py").write_text("x")

@@ -25,7 +25,22 @@ async def test_no_secret_of_a_file_or_of_what_was_printed_reaches_modeld(house: 
     assert "key = '[redacted]" in sent
     assert "# [redacted]" in sent
     assert token[4:12] not in sent
-    assert "tests/test_prices.py:\n```" not in sent  # git ignores it; what pytest itself has printed may show
+    assert "tests/test_prices.py:\n```" not in sent  # git ignores it
+
+
+@pytest.mark.parametrize("style", ["plain", "short", "native"])
+async def test_a_file_that_is_ignored_is_not_quoted_from_what_was_printed(house: House, style: str) -> None:
+    """I3, also of a file that is ignored after it was printed."""
+    output = (RECORDED / f"{style}.txt").read_bytes().replace(b"/project/", f"{house.workspace}/".encode())
+    async with house.connect() as door:
+        await house.printed(door, output)
+        before: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace), offer="2"))
+        (house.workspace / ".guessaheadignore").write_text("prices.py\n")
+        after: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace), offer="2"))
+    told = [shown.messages[-1][1] for shown in (before, after)]
+    assert ["raise LookupError(" in text for text in told] == [True, False]
+    assert ["prices.py" in text and "LookupError: no rate for odd" in text for text in told] == [True, True]
+    assert "gross(1, kind)" in told[1]
 
 
 async def test_what_was_changed_since_the_last_commit_stands_last_and_holds_no_secret(house: House) -> None:

@@ -1,5 +1,7 @@
 """What a command's words say."""
 
+import time
+
 import pytest
 from attrs import evolve
 
@@ -171,3 +173,18 @@ def test_the_same_command_covers_what_it_found() -> None:
 )
 def test_reports_are_those_that_the_words_name(words: str, reports: list[tuple[str, str]]) -> None:
     assert list(command(words).reports()) == reports
+
+
+@pytest.mark.parametrize("line", ["!" * 40_000, "!!! Interrupted: " * 4_000])
+def test_a_long_line_of_marks_is_looked_through_once(line: str) -> None:
+    began = time.process_time()
+    assert not command("make").may_have_stopped_early(1, line)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("colour", ["", "\x1b[31m"])
+@pytest.mark.parametrize(
+    "said", ["stopping after 1 failures", "Interrupted: 2 errors during collection", "KeyboardInterrupt"]
+)
+def test_what_pytest_says_of_itself_tells_that_it_stopped_early(said: str, colour: str) -> None:
+    assert command("make").may_have_stopped_early(1, f"FAILED\n{colour}!!!!!! {said} !!!!!!\x1b[0m\n")

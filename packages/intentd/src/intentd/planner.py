@@ -140,6 +140,7 @@ class Planner:
             context=context,
             read=look.read,
             before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
+            hides=partial(look.hides, offering.command.cwd),
         )
 
     def _before(self, workspace: str, changed: Changed) -> str | None:

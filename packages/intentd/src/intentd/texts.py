@@ -77,6 +77,12 @@ class Look:
         self._note_rules(path, place)
         return None if place is None or "\0" in text else self.texts.fit_long(text)
 
+    def hides(self, cwd: str, name: str) -> bool:
+        """Whether what a program in `cwd` quotes of a file may not be shown."""
+        path = str(Path(cwd, name))
+        self._note_rules(path, None)
+        return self.workspace.hides(path)
+
     def is_settled(self, path: str) -> bool:
         """Whether a file was read whole: written neither just before, when half of it may be there, nor meanwhile."""
         seen = self.seen.get(path)

@@ -15,9 +15,10 @@ from intentd.sources import git
 
 _MARKS = (".git", "pyproject.toml", "setup.cfg", "pytest.ini", "package.json")
 _NOT_THEIRS = frozenset(
-    {".venv", "venv", "env", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"}
+    {".venv", "venv", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"}
 )
-"""Directories of other people's code; nobody asks about that."""
+"""Directories of other people's code; nobody asks about that. So is one where an environment is."""
+_ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 OPT_OUT_FILE = ".noguessahead"
 MAX_IGNORE_BYTES = 64 * 1024
 MAX_PATH_BYTES = 4096
@@ -83,6 +84,16 @@ class Workspace:
         names = {real} | ({given} if given.is_relative_to(root) else {root / given.name})
         return not any(self._refuses(root, name) for name in names)
 
+    def hides(self, path: str) -> bool:
+        """Whether a rule speaks against it, there or not. Outside the repository only folders of secrets count."""
+        try:
+            root, top, real = self.root.resolve(), _top(self.root), Path(path).resolve()
+        except (OSError, ValueError, RuntimeError):
+            return False
+        named = {real, Path(os.path.normpath(path))}
+        inside = [(root if one.is_relative_to(root) else top, one) for one in named if top in one.parents]
+        return any(in_denied_folder(one.as_posix()) for one in named) or any(self._refuses(*one) for one in inside)
+
     def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
         """(whether our own, file, folder from the top) of every ignore file that can speak of `path`.
 
@@ -105,6 +116,9 @@ class Workspace:
 
     def _refuses(self, root: Path, name: Path) -> bool:
         if _NOT_THEIRS.intersection(name.relative_to(root).parts):
+            return True
+        folders = [folder for folder in name.parents if folder.name == "env" and root in folder.parents]
+        if any(signature(str(folder / mark)) for folder in folders for mark in _ENVIRONMENT):
             return True
         files = tuple(
             (own, str(file), folder, signed)

@@ -24,6 +24,7 @@ from intentd.plan.privacy import IgnoreFile, PathRules
         "gcp/service-account-1.json",
         "terraform.tfvars",
         "secrets.yaml",
+        "docs/secrets.md.txt",
         ".git/config",
         ".docker/config.json",
         "home/.config/gh/hosts.yml",
@@ -31,6 +32,11 @@ from intentd.plan.privacy import IgnoreFile, PathRules
         "vault.kdbx",
         ".npmrc",
         ".pypirc",
+        ".env.js",
+        "credentials/prod.yaml",
+        ".ssh/agent.py",
+        "zsh_history",
+        ".python_history",
     ],
 )
 def test_files_that_hold_secrets_are_refused(path: str) -> None:
@@ -38,11 +44,26 @@ def test_files_that_hold_secrets_are_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["src/environment.py", "docs/secrets.md.txt", "key.py", "src/secrets.py", "keys/__init__.py", "monkey.c"]
+    "path",
+    [
+        "src/environment.py",
+        "key.py",
+        "src/secrets.py",
+        "keys/__init__.py",
+        "monkey.c",
+        "app/order_history/models.py",
+        "app/order_history/list.html",
+        "src/credentials/store.py",
+        "src/credentials.py",
+        "src/secret.tsx",
+        "src/Secrets.java",
+        "tests/secrets.test.ts",
+        "app/id_rsa_test.py",
+        "src/kubeconfig/load.go",
+    ],
 )
 def test_files_of_similar_names_may_enter(path: str) -> None:
-    rules = PathRules()
-    assert (rules.refusal(path) is None) == (path != "docs/secrets.md.txt")
+    assert PathRules().refusal(path) is None
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../other/file.py", "a/../../b", ""])

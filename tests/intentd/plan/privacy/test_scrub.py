@@ -100,6 +100,22 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "usage: tool [--password PASSWORD] [--token TOKEN]",
         "The password: it must have 12 characters.",
         "commit 9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c",
+        'fields = ("username", "password1", "password2")',
+        '["DB_PASSWORD", "DB_USER_2", "DB_HOST"]',
+        '{"password", "pass-phrase-2", "user.token.3"}',
+        '_("Password", "Enter 8 characters")',
+        'values.get("password", "")',
+        "login(password=password2 if again else password1)",
+        "login(user=user1, password=password2, again=False)",
+        "self.password=value; self.user=user",
+        'execute("UPDATE users SET name=? password=?")',
+        "BYPASS=always",
+        "NO_COMPASS=always",
+        "OLDPWD=/srv/shop",
+        "LASTPASS = compile(source)",
+        'RENDERPASS = "shadow"',
+        "password: |\n  {{ password }}",
+        "token: |\n  see below",
     ],
 )
 def test_what_only_speaks_of_secrets_stays(line: str) -> None:
@@ -123,6 +139,24 @@ def test_what_only_speaks_of_secrets_stays(line: str) -> None:
         ("assert password == 'hunter2'", "assert password == '[redacted]'"),
         ('password: str = "hunter2"', 'password: str = "[redacted]"'),
         ("DB_PASSWORD=&hunter", "DB_PASSWORD=[redacted]"),
+        ("host=db user=app password=hunter2 dbname=x", "host=db user=app password=[redacted] dbname=x"),
+        ("host=db password=correcthorse dbname=x", "host=db password=[redacted] dbname=x"),
+        ("Server=db;Database=shop;Password=hunter2;", "Server=db;Database=shop;Password=[redacted];"),
+        ("User Id=shop;Pwd=correcthorse;", "User Id=shop;Pwd=[redacted];"),
+        ('post("?username=bob&password=hunter2")', 'post("?username=bob&password=[redacted]")'),
+        ("login password=hunter2 failed", "login password=[redacted] failed"),
+        ('log("login password=hunter2 failed")', 'log("login password=[redacted] failed")'),
+        ("password: |\n  hunter2!\nuser: bob", "password: |\n  [redacted]\nuser: bob"),
+        ("password: >-\n  Tr0ub4dor&3", "password: >-\n  [redacted]"),
+        ("+  db_password: |2\n+    hunter2!\n", "+  db_password: |2\n+    [redacted]\n"),
+        ('os.environ.get("SECRET_KEY", "django-4k3j5h6g7f8d9")', 'os.environ.get("SECRET_KEY", "[redacted]")'),
+        ('os.getenv("DB_PASSWORD", "hunter2!x")', 'os.getenv("DB_PASSWORD", "[redacted]")'),
+        ('os.getenv("DB_PASSWORD", default="postgres")', 'os.getenv("DB_PASSWORD", default="[redacted]")'),
+        ("ENV.fetch('DB_PASSWORD', 'hunter2')", "ENV.fetch('DB_PASSWORD', '[redacted]')"),
+        ('("password", "hunter2!x")', '("password", "[redacted]")'),
+        ("DBPASS=hunter22", "DBPASS=[redacted]"),
+        ("export SMTP_DBPASS=correcthorse", "export SMTP_DBPASS=[redacted]"),
+        ('{"DBPASS": "hunter22!"}', '{"DBPASS": "[redacted]"}'),
         (r"'bad \x1b[31mghp_a1B2c3a1B2c3a1B2c3a1B2c3a1B2c3a1B2c3\x1b[0m'", r"'bad \x1b[31m[redacted]\x1b[0m'"),
     ],
 )
@@ -192,3 +226,9 @@ def test_the_beginning_of_a_cut_text_only_serves_to_judge_the_rest() -> None:
 def test_a_long_text_without_secrets_stays_as_it_is() -> None:
     text = "".join(f"line {number} of many\n" for number in range(40_000))
     assert scrub_long(text).text == text
+
+
+def test_half_a_character_loses_nothing_else() -> None:
+    """JSON can hold one; UTF-8 cannot."""
+    for fit in (scrub, scrub_long):
+        assert fit("bad \ud83d, password: hunter2").text == "bad ?, password: [redacted]"

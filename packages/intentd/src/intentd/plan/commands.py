@@ -29,7 +29,9 @@ _STOPS_EARLY = {
 }
 _PYTEST_INTERRUPTED = frozenset({2, 3})
 """Its exit statuses for Ctrl-C or files that it could not collect, and for an error of its own."""
-_STOPPED = re.compile(r"!{3,} (?:\S+ )?(?:stopping after \d+ failures|Interrupted: .*|KeyboardInterrupt) !{3,}")
+_STOPPED = re.compile(
+    r"(?<!!)!{3,} (?:\S+ )?(?:stopping after \d+ failures|Interrupted: [^!\n]*|KeyboardInterrupt) !{3,}"
+)
 """What pytest says of itself, also where its settings and not the command's words make it stop."""
 _SELECTS_UNSAID = re.compile(
     r"\S+ (?:-[kmt]|-C.+|--directory|--testNamePattern|--deselect|--(?:extend-)?(?:ignore|exclude|select)|--ignore-glob"

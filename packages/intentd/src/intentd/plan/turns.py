@@ -13,6 +13,7 @@ from attrs import field, frozen
 from intentd.plan import names
 from intentd.plan.changes import diff, fitting
 from intentd.plan.names import Import
+from intentd.plan.quotes import Hides, without_quotes
 from intentd.plan.source import cut, cut_middle, line_of, part_around
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
@@ -86,10 +87,11 @@ def build(
     context: int,
     read: Read,
     before: Mapping[str, Before] | None = None,
+    hides: Hides = lambda _: False,
 ) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room.
 
-    `before` is for files that were changed.
+    `before` is for files that were changed; `hides` is asked with names as the failure's tool prints them.
     """
     room = _room(template, context)
     shares = _SHARES_WITH_DIFF if template.shows_diff else _SHARES
@@ -100,7 +102,7 @@ def build(
         message=failure.message[:400],
         source=_source(failure, files, room * shares[0] // 100) or NOTHING,
         code=_code(failure, files, room * shares[1] // 100) or NOTHING,
-        traceback=_traceback(failure, room * shares[2] // 100 - 40) or NOTHING,
+        traceback=_traceback(failure, hides, room * shares[2] // 100 - 40) or NOTHING,
         diff=_diff(failure, files, before or {}, room * shares[3] // 100 - 40) or NO_CHANGES,
     )
     system = template.fill_system(workspace=posixpath.basename(workspace) or "/")
@@ -256,9 +258,9 @@ def _nearest_first(failure: Failure) -> Iterator[Location]:
     yield from dict.fromkeys(reversed(failure.frames))
 
 
-def _traceback(failure: Failure, limit: int) -> str:
-    told = "\n".join(failure.traceback) or failure.message
-    captured = "\n".join(failure.captured)
+def _traceback(failure: Failure, hides: Hides, limit: int) -> str:
+    told = "\n".join(without_quotes(failure.traceback, hides)) or failure.message
+    captured = "\n".join(without_quotes(failure.captured, hides))
     told = cut_middle(told, limit - min(len(captured), limit // 4))
     captured = cut_middle(captured, max(limit - len(told), 0))
     return f"```\n{told}\n{captured}".rstrip() + "\n```" if told else ""

@@ -39,9 +39,20 @@ _BEGIN = re2.compile("(?i)" + "|".join(_NAMES.values()))
 _TYPE = r"[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3}"
 _HEAD = re.compile(
     "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}"
-    r"(?:\\?[\"'`])?\]?[ \t]{0,20}"
-    rf"(?::[ \t]{{0,8}}{_TYPE} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{{0,20}}",
+    rf"(?:\\?[\"'`][ \t]{{0,20}}(?P<listed>,[ \t]{{0,20}}(?:default ?= ?)?)(?=[fbruFBRU]{{0,2}}\\?[\"'`])"
+    r"|(?:\\?[\"'`])?\]?[ \t]{0,20}"
+    rf"(?::[ \t]{{0,8}}{_TYPE} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{{0,20}})",
 )
+_DEFAULT = re.compile(r"(?i:getenv|environ\.get|env\.fetch|env|config)\([ \t]{0,8}\\?[\"'`][\w.-]*\Z")
+"""What may stand before a name, so that its value is what the variable holds else."""
+_TIGHT = re.compile(r"\w=\Z")
+_FIELD_BEFORE = re.compile(r"[\w.-]=[^\s=,(){};&]*(?: {1,4}|[;&])[\w.-]*\Z")
+_FIELD_BEHIND = re.compile(r"(?: {1,4}|[;&])[\w.-]{1,40}=(?=[^\s=])")
+_GLUED = re.compile(
+    r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD)"
+)
+"""As in DBPASS: the names of variables, but not the words and the passes of a compiler."""
+_KEY = re.compile(r"[\"'`][ \t]*:[ \t]*\Z")
 _ANNOTATED = re.compile(r":[^=]+=")
 _FLAG = re.compile(
     r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
@@ -57,6 +68,8 @@ _QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
 _MARKS = r"[ \t]*\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*"
 _NEXT = re.compile(_MARKS)
+_BLOCK = re.compile(rf"[|>][+-]?\d?[+-]?{_MARKS}(\S[^\n]*)")
+"""Of YAML: its text begins on the next line."""
 _LINE_GAP = re.compile(rf"[\"'`]?[ \t]{{0,8}}[+.\\]?{_MARKS}")
 _LITERALS = re.compile(rf"\\?[\"'`][ \t]{{0,8}}[+.]?(?:[ \t]{{0,8}}|{_MARKS})(?=[fbrFBR]?[\"'`])")
 _PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
@@ -134,13 +147,14 @@ def _weight(text: str, head: re.Match[str]) -> Weight | None:
     before = name[0] if name else ""
     glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
     if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd")):
-        return None
+        variable = _GLUED.fullmatch(before + head[weight]) and (_TIGHT.search(head[0]) or _KEY.search(head[0]))
+        return weight if variable else None
     parts = _PARTS.split(before + head[weight]) if weight in ("token", "key") else []
     return None if any(_OPEN.fullmatch(part) for part in parts) else weight
 
 
 def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
-    value = _value(text, head.end())
+    value = _value(text, head)
     if value is None:
         return
     kind = f"{weight} by name"
@@ -154,8 +168,12 @@ def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Itera
             yield kind, more[1], more[2]
 
 
-def _value(text: str, at: int) -> _Value | None:
+def _value(text: str, head: re.Match[str]) -> _Value | None:
     """The value after a separator, on the same line or alone on the next."""
+    at = head.end()
+    block = _BLOCK.match(text, at) if head[0].rstrip().endswith(":") else None
+    if block:
+        return _Value(block[1].rstrip(), block.start(1), True, True)
     broken = _NEXT.match(text, at)
     if broken:
         piece = _PIECE.match(text, broken.end())
@@ -218,6 +236,8 @@ def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -
         return False
     if _REFERENCE.fullmatch(text) and not _in_environment(head):
         return False
+    if _is_in_list(head) and not _is_no_word(text):
+        return False
     if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not _looks_random(text, 20)):
         return False
     if weight == "password":
@@ -234,14 +254,15 @@ def _is_password(text: str, value: _Value, head: re.Match[str], flag: bool) -> b
     if value.quoted:
         phrase = " " in text
         return len(text) >= 3 and not text.endswith((":", "?")) and (not phrase or "phrase" in head[0].lower() or digit)
-    if (_CODE.fullmatch(text) and not (value.last and _in_environment(head))) or _DOTTED.fullmatch(text):
+    in_environment = _in_environment(head) or _is_field(value, head)
+    if (_CODE.fullmatch(text) and not (value.last and in_environment)) or _DOTTED.fullmatch(text):
         return False
     if flag:
         return len(text) >= 4 and not text.isupper() and text[0] != "-" and (value.last or odd or digit)
-    if _in_environment(head):
+    if in_environment:
         return len(text) >= 4
     if _IDENTIFIER.fullmatch(text):
-        return value.last and digit and len(text) >= 5
+        return (value.last or _is_told(value, head)) and digit and len(text) >= 5
     return len(text) >= 5 and (digit or odd) and not text.isdigit()
 
 
@@ -252,12 +273,49 @@ def _in_environment(head: re.Match[str]) -> bool:
     return head[0].isupper() or _OPTION.search(head.string, max(0, head.start() - 40), head.start()) is not None
 
 
+def _is_field(value: _Value, head: re.Match[str]) -> bool:
+    """Whether it is one of several as in a connection string, or the last thing in a literal."""
+    text, end = head.string, value.start + len(value.text)
+    if not _TIGHT.search(head[0]) or not value.text[0].isalnum():
+        return False
+    fields = _FIELD_BEFORE.search(_before(head)) or _FIELD_BEHIND.match(text, end)
+    return text[end : end + 1] in ('"', "'", "`") or fields is not None
+
+
+def _is_told(value: _Value, head: re.Match[str]) -> bool:
+    """Whether it stands in a sentence, as in a log, and not among a call's arguments."""
+    text, end = head.string, value.start + len(value.text)
+    before = _before(head)
+    call = before.rfind("(") > max(before.rfind('"'), before.rfind("'"))
+    return bool(_TIGHT.search(head[0])) and text[end : end + 1] in (" ", ";") and not call
+
+
+def _before(head: re.Match[str]) -> str:
+    """What stands before it on its line."""
+    return head.string[max(0, head.start() - 200) : head.start()].rpartition("\n")[2]
+
+
+def _is_in_list(head: re.Match[str]) -> bool:
+    """Whether a comma stands between name and value, which need not belong together then."""
+    if not head.groupdict().get("listed"):
+        return False
+    return _DEFAULT.search(head.string, max(0, head.start() - 80), head.start()) is None
+
+
+def _is_no_word(text: str) -> bool:
+    """Whether it can hardly be the next name in a list."""
+    mixed = any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+    return mixed and not (
+        " " in text or _CODE.fullmatch(text) or all(map(_WORDS.fullmatch, re.split(r"[-_./:]+", text)))
+    )
+
+
 def _is_plain_secret(text: str, value: _Value, head: re.Match[str]) -> bool:
     if len(text) < 8 or _CODE.fullmatch(text):
         return False
     if value.quoted:
         return " " not in text
-    if _in_environment(head):
+    if _in_environment(head) or _is_field(value, head):
         return True
     if _DOTTED.fullmatch(text) or (_IDENTIFIER.fullmatch(text) and not (value.last and _is_mixed(text))):
         return False

@@ -32,7 +32,9 @@ _netrc
 .dockerconfigjson
 .vault-token
 .terraformrc
-*_history
+.*_history
+fish_history
+zsh_history
 *.pem
 *.key
 *.p8
@@ -67,16 +69,6 @@ service[-_]account*.json
 application_default_credentials.json
 secret.*
 secrets.*
-!secret.py
-!secrets.py
-!secret.go
-!secrets.go
-!secret.rs
-!secrets.rs
-!secret.ts
-!secrets.ts
-!secret.js
-!secrets.js
 kubeconfig
 *.kubeconfig
 .git/
@@ -94,6 +86,12 @@ kubeconfig
 .direnv/
 .terraform/
 """
+
+_SOURCE = re.compile(
+    r"[^.].*\.(?:pyi?|go|rs|[cm]?[jt]s|[jt]sx|vue|svelte|java|kt|scala|cs|fs|c|h|cc|hh|cpp|hpp|cxx|hxx|m|mm|swift|rb|php|lua"
+    r"|ex|exs|erl|clj|hs|ml|dart|zig|nim|jl)"
+)
+"""Programs that deal with secrets are called like files that hold them. They are looked through as all texts are."""
 
 # What git knows inside of brackets and the library does not.
 _CLASSES = {
@@ -137,7 +135,6 @@ class PathRules:
     """
 
     def __init__(self, ignored: Iterable[IgnoreFile] = (), own: Iterable[IgnoreFile] = ()) -> None:
-        self._denied = (_rules(IgnoreFile("", DENIED)),)
         self._ignored = tuple(map(_rules, sorted(ignored, key=_depth)))
         self._own = tuple(map(_rules, sorted(own, key=_depth)))
 
@@ -146,7 +143,7 @@ class PathRules:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or not pure.parts:
             return "it is outside the workspace"
-        if _refuses(self._denied, PurePosixPath(path.lower())):
+        if _is_denied(PurePosixPath(path.lower())):
             return "files of this name hold secrets"
         if _refuses(self._ignored, pure):
             return "git ignores it"
@@ -158,6 +155,12 @@ class PathRules:
 def in_denied_folder(path: str) -> bool:
     """Whether an absolute path lies in a folder of secrets, wherever a workspace begins: that may be the folder."""
     return _DENIED_FOLDERS.verdict(PurePosixPath(path.lower().lstrip("/")), False) is True
+
+
+def _is_denied(path: PurePosixPath) -> bool:
+    if _refuses((_DENIED_FOLDERS,), path):
+        return True
+    return _SOURCE.fullmatch(path.name) is None and _refuses((_DENIED_FILES,), path)
 
 
 def _refuses(rules: tuple[_Rules, ...], path: PurePosixPath) -> bool:
@@ -190,3 +193,4 @@ def _depth(file: IgnoreFile) -> int:
 
 
 _DENIED_FOLDERS = _rules(IgnoreFile("", "\n".join(line for line in DENIED.splitlines() if line.endswith("/"))))
+_DENIED_FILES = _rules(IgnoreFile("", "\n".join(line for line in DENIED.splitlines() if not line.endswith("/"))))

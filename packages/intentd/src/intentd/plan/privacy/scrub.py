@@ -33,7 +33,7 @@ def scrub(text: str) -> Scrubbed:
     """The plain text without its secrets; nothing of it if it is longer than MAX_CHARACTERS."""
     if len(text) > MAX_CHARACTERS:
         return Scrubbed("", frozenset({"too long"}))
-    seen = plain(text)
+    seen = plain(text.encode(errors="replace").decode())  # JSON can hold half a character
     found = _find(seen)
     if not found:
         return Scrubbed(seen)

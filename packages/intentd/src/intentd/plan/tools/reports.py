@@ -162,11 +162,13 @@ def _lines(longrepr: Any) -> Iterator[str]:
 
 
 def _entry(entry: dict[str, Any]) -> Iterator[str]:
-    lines = entry.get("lines")
-    yield from (str(line) for line in (lines if isinstance(lines, list) else ()))
-    place = entry.get("reprfileloc")
+    lines, place = entry.get("lines"), entry.get("reprfileloc")
+    told = [str(line) for line in (lines if isinstance(lines, list) else ())]
     if isinstance(place, dict):
-        yield f"{place.get('path')}:{place.get('lineno')}: {place.get('message') or ''}"
+        # Its short form names the place first.
+        at = 0 if entry.get("style") == "short" else len(told)
+        told.insert(at, f"{place.get('path')}:{place.get('lineno')}: {place.get('message') or ''}")
+    yield from told
 
 
 def _place(text: str) -> tuple[str | None, int | None]:
