@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from modeld.slot.draft.edits import MOST_HABITS, RECENT, Habits
+from modeld.slot.draft.edits import MOST_HABITS, Habits
 from modeld.slot.draft.lengths import Acceptance
 from modeld.slot.draft.source import Kind, Place, Source
 
@@ -104,9 +104,9 @@ def test_what_the_prompt_shows_holds_until_it_fails() -> None:
     assert again.draft(1) == RENAMED
 
 
-def test_what_was_shown_long_before_the_answer_is_no_habit_any_more() -> None:
-    prompt = [*with_names(6, NAME), 1, *with_names(3, RENAMED), *range(1000, 1000 + RECENT), *LINES[2]]
-    assert after(prompt, [9]).draft(2) == NAME
+def test_what_the_prompt_shows_holds_only_where_it_ends_in_the_copy() -> None:
+    prompt = [*with_names(3, RENAMED), 1, *with_names(6, NAME), 2, *with_names(3, RENAMED), *range(1000, 1020)]
+    assert after(prompt, [*LINES[3], 9]).draft(2) == NAME
 
 
 def test_other_passages_show_no_edits() -> None:
@@ -115,7 +115,7 @@ def test_other_passages_show_no_edits() -> None:
     source = Source(habits=(habits := Habits()))
     for number in range(3):
         source.read([*with_names(4, NAME), -1, *with_names(3, [-1]), 20 + number])
-    assert not habits.recent(0)
+    assert not habits._twice
 
 
 def test_habits_are_bounded() -> None:
@@ -125,7 +125,7 @@ def test_habits_are_bounded() -> None:
         lines = [list(range(first + 12 * k, first + 12 * k + 10)) for k in range(3)]
         for name in (NAME, RENAMED):
             source.read([token for line in lines for token in [*line, before, *name]])
-    assert len(habits.recent(0)) == len(habits._shown) == MOST_HABITS
+    assert len(habits._twice) == len(habits._shown) == MOST_HABITS
 
 
 def test_a_draft_ends_where_a_passage_ends() -> None:

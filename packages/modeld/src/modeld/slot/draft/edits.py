@@ -16,8 +16,6 @@ STEADY = 8
 """Tokens that must have agreed before a place counts as a copy to return to."""
 RESUMED = 2
 """Tokens that must agree again before an edit counts as over."""
-RECENT = 1_024
-"""So far before an answer a habit may have shown itself last: what is farther away is seldom what is edited now."""
 MOST_HABITS = 256
 
 Where = tuple[int, int]
@@ -67,16 +65,17 @@ class Habits:
     back in as many places as an edit can be long.
     """
 
-    _shown: dict[Where, tuple[Edit, int]] = field(factory=dict)  # the latest, and where
-    _twice: dict[Where, tuple[Edit, int]] = field(factory=dict)
+    _shown: dict[Where, Edit] = field(factory=dict)
+    _twice: dict[Where, Edit] = field(factory=dict)
     _follow: int | None = None
     _agreed: int = 0
     _home: int | None = None  # where the copy was left, until the way back is found or given up
     _left_at: int = 0
 
-    def recent(self, end: int) -> dict[Where, Edit]:
-        """Those that were seen not long before `end`."""
-        return {where: edit for where, (edit, at) in self._twice.items() if at >= end - RECENT}
+    @property
+    def now(self) -> Mapping[Where, Edit]:
+        """Those to expect from here on: none where the text does not end in a copy, or just behind one."""
+        return self._twice if self._follow is not None or self._home is not None else {}
 
     def rest(self) -> None:
         """What comes next belongs to another text."""
@@ -111,10 +110,10 @@ class Habits:
     def _see(self, where: Where, edit: Edit) -> None:
         if not edit.is_short or min(edit.old + edit.new) < 0:  # where a passage ends nothing is edited
             return
-        seen = self._shown.pop(where, None)
-        self._shown[where] = edit, self._left_at
-        if seen and seen[0] == edit:
-            self._twice[where] = edit, self._left_at
+        if self._shown.pop(where, None) == edit:
+            self._twice.pop(where, None)
+            self._twice[where] = edit
+        self._shown[where] = edit
         for known in (self._shown, self._twice):
             if len(known) > MOST_HABITS:
                 del known[next(iter(known))]

@@ -72,7 +72,7 @@ class Source:
     def say(self, token: int, trust: Trust) -> bool:
         """Take a generated token, and find the most trusted place to go on from. True if the place foretold it."""
         if self._begins:  # only now is the prompt read to its end
-            self._edits, self._begins = Edits(self._habits.recent(len(self.text))), False
+            self._edits, self._begins = Edits(dict(self._habits.now)), False
             self._habits.rest()
         before = self.text.tokens[-1] if self.text.tokens else token
         match = self.text.append(token)
