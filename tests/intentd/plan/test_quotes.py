@@ -90,3 +90,68 @@ def test_what_stands_beside_lines_that_were_left_out_may_be_a_hidden_files() -> 
     lines = ["b.py:1: ", "_ _ _ ", "    def rate(kind):", "[90 lines left out]", "    private = 1", "a.py:9: in rate"]
     left = without_quotes(lines, "a.py".__eq__)
     assert left == ("b.py:1: ", "_ _ _ ", GAP, "[90 lines left out]", GAP, "a.py:9: in rate")
+
+
+def test_a_hidden_inner_error_takes_nothing_of_the_one_that_it_caused() -> None:
+    lines = [
+        "    def load(d):",
+        ">       return d['a']",
+        "E       KeyError: 'a'",
+        "",
+        ".venv/lib/python3.12/site-packages/lib.py:3: KeyError",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "    def test_x():",
+        ">       load(d)",
+        "E       ValueError: bad",
+        "",
+        "tests/test_x.py:5: ValueError",
+    ]
+    left = without_quotes(lines, lambda name: name.startswith(".venv"))
+    assert left == (GAP, lines[2], lines[4], *lines[6:])
+
+
+def test_an_errors_own_words_stay_behind_a_hidden_frame() -> None:
+    error = [
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for User",
+        "age",
+        "  Input should be a valid integer [type=int_parsing]",
+        "    For further information visit https://errors.pydantic.dev",
+    ]
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/project/app.py", line 4, in <module>',
+        "    User(age='x')",
+        '  File "/project/.venv/lib/main.py", line 9, in __init__',
+        "    validate(data)",
+        "    ~~~~~~~~^^^^^^",
+        *error,
+    ]
+    assert without_quotes(lines, lambda name: ".venv" in name) == (*lines[:4], GAP, *error)
+
+
+@pytest.mark.parametrize(
+    ("quote", "kept"),
+    [
+        (["--> a.py:1:8", "  |", "1 | one = 1", "...", "9 | two = 2"], ["--> a.py:1:8"]),
+        (['File "a.py", line 3, in a', "Failed example:", "    f()", "Expected:", "    3", "Got:", "    4"], ["    4"]),
+    ],
+)
+def test_a_quote_in_parts_is_left_out_as_a_whole(quote: list[str], kept: list[str]) -> None:
+    left = without_quotes(["before", *quote], "a.py".__eq__)
+    assert not {"9 | two = 2", "    f()", "    3"} & set(left)
+    assert set(kept) <= set(left)
+
+
+@pytest.mark.parametrize("table", [["| 1 | bob |"], ["2026-01-02 started"], ["  indented"]])
+def test_what_was_printed_around_a_hidden_files_warning_stays(table: list[str]) -> None:
+    warning = ["build/gen.py:12: UserWarning: old", "  warn('old')"]
+    lines = ["Captured", *table, *warning, "done", *table]
+    left = without_quotes(lines, "build/gen.py".__eq__)
+    assert left == ("Captured", *table, warning[0], GAP, "done", *table)
+
+
+def test_a_complaint_without_a_column_takes_no_quote_above_it() -> None:
+    lines = ["b.py:1: error: odd", "    return 1", "    ^", "a.py:2: error: odd", "    return 2", "    ^"]
+    assert without_quotes(lines, "a.py".__eq__) == (*lines[:4], GAP)
