@@ -52,6 +52,10 @@ _GLUED = re.compile(
     r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD)"
 )
 """As in DBPASS: the names of variables, but not the words and the passes of a compiler."""
+_PLACE_OR_NUMBER = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@-]*)+|\d+")
+"""What MYPWD and MAXPASS hold."""
+_SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
+"""Where a field stands alone in a test's title, or in the address of a page."""
 _KEY = re.compile(r"[\"'`][ \t]*:[ \t]*\Z")
 _ANNOTATED = re.compile(r":[^=]+=")
 _FLAG = re.compile(
@@ -148,7 +152,8 @@ def _weight(text: str, head: re.Match[str]) -> Weight | None:
     glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
     if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd")):
         variable = _GLUED.fullmatch(before + head[weight]) and (_TIGHT.search(head[0]) or _KEY.search(head[0]))
-        return weight if variable else None
+        value = _value(text, head) if variable else None
+        return weight if value and not _PLACE_OR_NUMBER.fullmatch(value.text) else None
     parts = _PARTS.split(before + head[weight]) if weight in ("token", "key") else []
     return None if any(_OPEN.fullmatch(part) for part in parts) else weight
 
@@ -278,8 +283,11 @@ def _is_field(value: _Value, head: re.Match[str]) -> bool:
     text, end = head.string, value.start + len(value.text)
     if not _TIGHT.search(head[0]) or not value.text[0].isalnum():
         return False
-    fields = _FIELD_BEFORE.search(_before(head)) or _FIELD_BEHIND.match(text, end)
-    return text[end : end + 1] in ('"', "'", "`") or fields is not None
+    before = _before(head)
+    if _FIELD_BEFORE.search(before) or _FIELD_BEHIND.match(text, end):
+        return True
+    word = value.text.isalpha() and value.text.islower()
+    return text[end : end + 1] in ('"', "'", "`") and not (word and _SPOKEN_OF.search(before))
 
 
 def _is_told(value: _Value, head: re.Match[str]) -> bool:
