@@ -135,6 +135,18 @@ def test_a_rule_hides_a_file_that_is_not_there_and_no_ignore_file_outside_of_the
     assert str(top / ".gitignore") in look.seen
 
 
+def test_a_librarys_file_is_hidden_by_its_name_alone(tmp_path: Path) -> None:
+    """I3: no ignore file can show it, so none of those above it is watched."""
+    top, root = tmp_path / "top", tmp_path / "top" / "root"
+    root.mkdir(parents=True)
+    (top / ".git").mkdir()
+    (tmp_path / "link").symlink_to(root)
+    look = Texts().look(str(root))
+    names = [".venv/lib/a.py", str(top / "node_modules" / "b.js"), str(tmp_path / "link" / ".venv" / "c.py")]
+    assert all(look.hides(str(root), name) for name in names)
+    assert look.seen == {}
+
+
 def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.py").write_text("x")
