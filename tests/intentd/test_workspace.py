@@ -130,9 +130,34 @@ def test_a_rule_hides_a_file_that_is_not_there_and_no_ignore_file_outside_of_the
     ]
     assert [name for name in hidden if not look.hides(str(root), name)] == []
     assert not [
-        name for name in ("a.py", "../b/a.py", "../../a.py", "/a\0b", "<string>") if look.hides(str(root), name)
+        name
+        for name in ("a.py", "../b/a.py", "../../a.py", "/a\0b", "<string>", "a\ud800.py")
+        if look.hides(str(root), name)
     ]
     assert str(top / ".gitignore") in look.seen
+
+
+def test_a_librarys_file_is_hidden_by_its_name_alone(tmp_path: Path) -> None:
+    """I3: no ignore file can show it, so none of those above it is watched."""
+    top, root = tmp_path / "top", tmp_path / "top" / "root"
+    root.mkdir(parents=True)
+    (top / ".git").mkdir()
+    (tmp_path / "link").symlink_to(root)
+    look = Texts().look(str(root))
+    names = [".venv/lib/a.py", str(top / "node_modules" / "b.js"), str(tmp_path / "link" / ".venv" / "c.py")]
+    assert all(look.hides(str(root), name) for name in names)
+    assert look.seen == {}
+
+
+def test_a_name_that_is_no_utf_8_may_be_asked_for(tmp_path: Path) -> None:
+    """I3: the rules say of it what they say of any other, as a line of an ignore file in the same encoding does."""
+    names = [os.fsdecode(name) for name in (b"open\xe9.py", b"caf\xe9.py")]
+    (tmp_path / ".gitignore").write_bytes(b"caf\xe9.py\n")
+    for name in names:
+        (tmp_path / name).write_text("x")
+    (tmp_path / "link.py").symlink_to(tmp_path / names[0])
+    assert [read(tmp_path, str(tmp_path / name)) for name in (*names, "link.py")] == ["x", None, "x"]
+    assert [Texts().look(str(tmp_path)).hides(str(tmp_path), name) for name in names] == [False, True]
 
 
 def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:

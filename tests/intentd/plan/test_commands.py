@@ -63,6 +63,8 @@ def test_the_tool_is_found_where_it_is_started(words: str, tool: str | None) -> 
         "pytest --cov pkg.sub --timeout 0.5 -n 4",
         "pytest -n auto -q",
         "pytest --lf --tb short",
+        "pytest --asyncio-mode auto --capture no --show-capture no --html report.html",
+        "pytest --pdbcls IPython.terminal.debugger:Pdb --ds settings.test",
     ],
 )
 def test_a_run_covers_what_it_selects(words: str) -> None:
@@ -126,6 +128,10 @@ def test_a_run_in_a_folder_covers_that_folder_alone() -> None:
         ("make -C sub1", "/w/sub1/a.c", True),
         ("tsc -p packages/b/tsconfig.json", "/w/packages/a/x.ts", False),
         ("tsc -p tsconfig.json", "/w/packages/a/x.ts", True),
+        ("tsc --project tsconfig.json", "/w/packages/a/x.ts", True),
+        ("tsc --project packages/b", "/w/packages/a/x.ts", False),
+        ("vitest --project web", "/w/src/a.test.ts", False),
+        ("tsc --noEmit --pretty false --target ES2022", "/w/packages/a/x.ts", True),
     ],
 )
 def test_a_folder_of_a_bare_name_is_a_place(words: str, path: str, covered: bool) -> None:
@@ -154,6 +160,27 @@ def test_unittest_names_its_tests_with_dots(words: str, covered: bool) -> None:
     failure = Failure(tool="unittest", name="tests.test_a.Case.test (i=1)", path="/w/tests/test_a.py", message="m")
     assert ran.covers(command("other"), failure, set()) is covered
     assert not evolve(ran, cwd="/elsewhere").covers(command("other"), failure, set())
+
+
+@pytest.mark.parametrize(
+    ("words", "covered"),
+    [
+        ("make test", True),
+        ("npm run build", True),
+        ("tox -e py312", True),
+        ("just test", True),
+        ("cmake --build build", True),
+        ("sh -c pytest", True),
+        ("watchexec pytest", True),
+        ("make -C sub test", False),
+        ("just test integration/", False),
+        ("./check tests/b.py", False),
+        ("./check tests/a.py", True),
+    ],
+)
+def test_goals_and_subcommands_are_no_places(words: str, covered: bool) -> None:
+    """A command that starts the tool unseen looks everywhere, unless a path or `-C` says where."""
+    assert command(words).covers(command("pytest"), FAILURE, {"pytest"}) is covered
 
 
 def test_the_same_command_covers_what_it_found() -> None:

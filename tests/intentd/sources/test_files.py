@@ -56,10 +56,14 @@ def test_others_do_not_matter(tmp_path: Path) -> None:
     assert not watch._matters(Change.modified, str(tmp_path / "b.py"))
 
 
-def test_the_number_of_directories_is_bounded() -> None:
+def test_the_number_of_directories_is_bounded_and_those_that_are_not_there_take_no_room(tmp_path: Path) -> None:
     watch = FileWatch(lambda: None)
-    watch.want(frozenset(f"/d{number}/a.py" for number in range(500)))
+    names = [str(tmp_path / f"d{number}") for number in range(MAX_DIRECTORIES + 5)]
+    for name in names[4:]:
+        Path(name).mkdir()
+    watch.want(frozenset(f"{name}/a.py" for name in names))
     assert len(watch._directories) == MAX_DIRECTORIES
+    assert all(Path(name).is_dir() for name in watch._directories)
 
 
 async def test_where_nothing_can_be_watched_it_is_looked_at_all_the_same(

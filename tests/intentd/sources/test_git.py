@@ -63,6 +63,15 @@ def test_files_that_only_have_other_dates_take_no_changes_place(
     assert names(repository, git.changed(str(repository))) == ["shop/b.py"]
 
 
+def test_a_change_among_many_files_with_other_dates_is_found(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all are looked at: the newest are."""
+    monkeypatch.setattr(git, "MAX_LOOKED", 2)
+    for name in ("c.py", "shop/a.py"):
+        os.utime(repository / name, (1, 1))
+    (repository / "shop" / "b.py").write_text("new\n")
+    assert names(repository, git.changed(str(repository))) == ["shop/b.py"]
+
+
 def test_below_the_root_of_the_repository_only_what_is_there_is_told(repository: Path) -> None:
     for name in ("c.py", "shop/a.py"):
         (repository / name).write_text("new\n")

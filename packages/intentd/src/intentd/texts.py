@@ -80,6 +80,8 @@ class Look:
     def hides(self, cwd: str, name: str) -> bool:
         """Whether what a program in `cwd` quotes of a file may not be shown."""
         path = str(Path(cwd, name))
+        if self.workspace.is_not_theirs(path):
+            return True
         self._note_rules(path, None)
         return self.workspace.hides(path)
 

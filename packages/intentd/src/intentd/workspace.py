@@ -86,13 +86,22 @@ class Workspace:
 
     def hides(self, path: str) -> bool:
         """Whether a rule speaks against it, there or not. Outside the repository only folders of secrets count."""
+        named = self._named(path)
+        inside = [(base, one) for base, one in named if one.is_relative_to(base)]
+        return any(in_denied_folder(one.as_posix()) for _, one in named) or any(self._refuses(*one) for one in inside)
+
+    def is_not_theirs(self, path: str) -> bool:
+        """Whether it is other people's code by its name alone: no ignore file has a say in that."""
+        return any(one.is_relative_to(base) and _is_not_theirs(base, one) for base, one in self._named(path))
+
+    def _named(self, path: str) -> list[tuple[Path, Path]]:
+        """A file's names, with links followed and without, each behind the folder in which the rules look at it."""
         try:
             root, top, real = self.root.resolve(), _top(self.root), Path(path).resolve()
         except (OSError, ValueError, RuntimeError):
-            return False
+            return []
         named = {real, Path(os.path.normpath(path))}
-        inside = [(root if one.is_relative_to(root) else top, one) for one in named if top in one.parents]
-        return any(in_denied_folder(one.as_posix()) for one in named) or any(self._refuses(*one) for one in inside)
+        return [(root if one.is_relative_to(root) else top, one) for one in named]
 
     def ignore_files(self, path: Path) -> Iterator[tuple[bool, Path, str]]:
         """(whether our own, file, folder from the top) of every ignore file that can speak of `path`.
@@ -115,7 +124,7 @@ class Workspace:
         return _settings(_top(self.root))
 
     def _refuses(self, root: Path, name: Path) -> bool:
-        if _NOT_THEIRS.intersection(name.relative_to(root).parts):
+        if _is_not_theirs(root, name):
             return True
         folders = [folder for folder in name.parents if folder.name == "env" and root in folder.parents]
         if any(signature(str(folder / mark)) for folder in folders for mark in _ENVIRONMENT):
@@ -126,6 +135,10 @@ class Workspace:
             if (signed := signature(str(file)))
         )
         return _rules(files).refusal(name.relative_to(_top(self.root)).as_posix()) is not None
+
+
+def _is_not_theirs(root: Path, name: Path) -> bool:
+    return not _NOT_THEIRS.isdisjoint(name.relative_to(root).parts)
 
 
 def _top(root: Path) -> Path:

@@ -35,17 +35,18 @@ _STOPPED = re.compile(
 """What pytest says of itself, also where its settings and not the command's words make it stop."""
 _SELECTS_UNSAID = re.compile(
     r"\S+ (?:-[kmt]|-C.+|--directory|--testNamePattern|--deselect|--(?:extend-)?(?:ignore|exclude|select)|--ignore-glob"
-    r"|--only[A-Z]\w*|--changed\w*|--shard|--lastCommit|--findRelatedTests|--testPath\w+|--project|--dir|--root(?:Dir)?)"
-    r"|pytest -[a-z]*[km].*|pytest --(?:testmon|picked)|jest -o|unittest (?:-p|--pattern)"
+    r"|--only[A-Z]\w*|--changed\w*|--shard|--lastCommit|--findRelatedTests|--testPath\w+|--dir|--root(?:Dir)?)"
+    r"|(?!tsc )\S+ --project|pytest -[a-z]*[km].*|pytest --(?:testmon|picked)|jest -o|unittest (?:-p|--pattern)"
 )
 """A tool and an option: what it selects its words don't say, so an offer stays."""
 _WITH_VALUE = re.compile(
-    r"pytest (?:-[cnoprW]|--(?:basetemp|color|config-file|confcutdir|cov|cov-config|cov-fail-under|cov-report|dist"
-    r"|durations|import-mode|junit-?xml|log-[a-z-]+|maxfail|numprocesses|override-ini|report-log|reruns|rootdir|tb"
-    r"|timeout))"
+    r"pytest (?:-[cnoprW]|--(?:asyncio-mode|basetemp|(?:show-)?capture|color|config-file|confcutdir|cov|cov-config"
+    r"|cov-fail-under|cov-report|dist|ds|durations|html|import-mode|junit-?xml|log-[a-z-]+|maxfail|numprocesses"
+    r"|override-ini|pdbcls|report-log|reruns|rootdir|tb|timeout))"
     r"|mypy --(?:cache-dir|config-file|follow-imports|platform|python-executable|python-version|[a-z]+-report)"
     r"|ruff (?:-o|--(?:cache-dir|config|line-length|output-file|output-format|target-version))"
     r"|(?:jest|vitest) (?:-[cw]|--(?:config|coverageDirectory|env|environment|maxWorkers|outputFile|reporters?))"
+    r"|tsc --(?:jsx|lib|module(?:Resolution)?|outDir|pretty|target)"
     r"|gcc -(?:[ILDUolx]|isystem|iquote|include|M[FTQ])"
 )
 """A tool and an option whose value, the next word, is no place. The value of any other one may be taken for a place."""
@@ -110,11 +111,13 @@ class Command:
         return self.argv[(self._tool_at() or 0) + 1 :]
 
     def _places(self) -> Iterator[str]:
+        """Of a command whose tool is not told, a bare word is a goal or a subcommand, but for `make -C folder`."""
         before = ""
         for word in self._words_behind_tool():
             option = word.startswith("-") or "=" in word.partition("[")[0] or _NUMBER.fullmatch(word)
             value = _WITH_VALUE.fullmatch(f"{self.tool} {before}") or _NO_PLACE.fullmatch(f"{self.tool} {word}")
-            if not (option or value or ("/" not in word and word.endswith(_SETTINGS))):
+            goal = self.tool is None and before != "-C" and not {"/", "."}.intersection(word)
+            if not (option or value or goal or ("/" not in word and word.endswith(_SETTINGS))):
                 yield word
             before = word
 

@@ -5,7 +5,7 @@ Ignored files are never among those that matter, so a build or an installation b
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from watchfiles import Change, awatch
@@ -30,7 +30,7 @@ class FileWatch:
     def want(self, files: frozenset[str]) -> None:
         """Watches these files from now on, and no others; they need not be there."""
         self._files = files
-        directories = frozenset(sorted({str(Path(file).parent) for file in files})[:MAX_DIRECTORIES])
+        directories = frozenset(_there(sorted({str(Path(file).parent) for file in files}))[:MAX_DIRECTORIES])
         if directories != self._directories:
             self._directories = directories
             self._restart.set()
@@ -39,7 +39,7 @@ class FileWatch:
         """Until it is cancelled."""
         while True:
             self._restart.clear()
-            there = self._there()
+            there = _there(self._directories)
             if not there:
                 await self._restart.wait()
                 continue
@@ -49,9 +49,6 @@ class FileWatch:
                 log.warning("files cannot be watched: %s; they are looked at every %.0f s", fault, LOOK_S)
                 self._changed()
                 await asyncio.sleep(LOOK_S)
-
-    def _there(self) -> list[str]:
-        return [name for name in self._directories if Path(name).is_dir()]
 
     async def _watch(self, directories: list[str]) -> None:
         watching = awatch(
@@ -70,3 +67,7 @@ class FileWatch:
 
     def _matters(self, _: Change, path: str) -> bool:
         return path in self._files
+
+
+def _there(directories: Iterable[str]) -> list[str]:
+    return [name for name in directories if Path(name).is_dir()]

@@ -51,7 +51,15 @@ def changed(root: str) -> tuple[Changed, ...]:
         (_PLAIN_FILE.fullmatch(line), path) for line, path in pairs if path == path.decode(errors="ignore").encode()
     )
     found = [Changed(os.path.join(root, path.decode()), hit[1].decode()) for hit, path in hits if hit]  # noqa: PTH118
-    return tuple(islice(filter(_differs, sorted(found)[:MAX_LOOKED]), MAX_CHANGED))
+    newest = sorted(found, key=_date, reverse=True)[:MAX_LOOKED]
+    return tuple(islice(filter(_differs, sorted(newest)), MAX_CHANGED))
+
+
+def _date(told: Changed) -> int:
+    try:
+        return Path(told.path).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _differs(told: Changed) -> bool:

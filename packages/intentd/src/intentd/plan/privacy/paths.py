@@ -124,7 +124,9 @@ class _Rules:
         """Whether the path is ignored; None where the file says nothing of it."""
         if not path.is_relative_to(self.folder):
             return None
-        return self.spec.check_file(f"{path.relative_to(self.folder)}{'/' if is_folder else ''}").include
+        name = f"{path.relative_to(self.folder)}{'/' if is_folder else ''}"
+        # what is no UTF-8 reads as it does in the file's text
+        return self.spec.check_file(name.encode(errors="surrogateescape").decode(errors="replace")).include
 
 
 class PathRules:
