@@ -64,14 +64,6 @@ def test_a_good_past_does_not_hide_a_bad_present_for_long() -> None:
     assert lose_until_off(ledger) <= CREDIT + ALLOWANCE + 3
 
 
-def test_the_gains_of_one_answer_are_no_credit_for_the_next() -> None:
-    ledger = Ledger()
-    for _ in range(1_000):
-        ledger.enter(accepted=7, seconds=4 * SINGLE, single=SINGLE)
-    ledger.begin()
-    assert lose_until_off(ledger) <= ALLOWANCE + 2
-
-
 def test_time_saved_and_lost_are_counted_apart() -> None:
     ledger = Ledger()
     ledger.enter(accepted=3, seconds=0.020, single=0.010)

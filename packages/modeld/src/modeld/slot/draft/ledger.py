@@ -6,8 +6,6 @@ ALLOWANCE = 8.0
 """Single rows' worth of time that may be lost before drafting is switched off: the budget of a probe."""
 CREDIT = 64.0
 """Single rows' worth of gain that is remembered; more would let a long good run hide a long bad one."""
-PROVEN = 16.0
-"""Single rows' worth of gain after which the next rest is the first one's again."""
 FIRST_REST, LONGEST_REST = 32, 2_048
 """Tokens without drafts after switching off: doubled every time that a retry fails."""
 
@@ -27,9 +25,8 @@ class Ledger:
         return self._rest <= 0
 
     def begin(self) -> None:
-        """Another answer may be of another kind: it does not wait long for its first try, and has no credit for it."""
+        """Another answer may be of another kind: it does not wait long for its first try."""
         self._rest = min(self._rest, FIRST_REST)
-        self._balance = min(self._balance, 0.0)
 
     def rest(self, tokens: int) -> None:
         """So many tokens were generated without a draft."""
@@ -43,7 +40,7 @@ class Ledger:
         self._balance = min(self._balance + gain / single, CREDIT)
         if self._balance <= -ALLOWANCE:
             self._switch_off()
-        elif self._balance >= PROVEN:
+        elif self._balance >= CREDIT:
             self._next_rest = FIRST_REST
 
     def _switch_off(self) -> None:
