@@ -8,7 +8,7 @@ from modeld.slot.draft.lengths import LIMIT, REFRESH, STEADY, TILE, UNTILED, Acc
 from modeld.slot.draft.source import Kind
 
 FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
-STEEP = {1: 0.010, 2: 0.020, 4: 0.040, 8: 0.080, 16: 0.160, 32: 0.320}
+STEEP = {rows: 0.010 * rows for rows in (1, 2, 4, 6, 8, 16, 32)}
 CLIFF = {1: 0.012, 2: 0.019, 4: 0.027, 8: 0.038, 9: 0.080, 16: 0.100, 32: 0.190}
 
 
@@ -91,19 +91,32 @@ def test_one_disturbed_step_hardly_moves_the_costs() -> None:
     assert costs.table[1] < 1.1 * FLAT[1]
 
 
-def test_what_a_row_pays_for_depth_is_known_after_a_few_steps_at_every_width_and_depth() -> None:
+def test_what_depth_costs_is_known_after_a_few_steps_at_every_width_and_depth() -> None:
+    """A batch pays more for its first row than for the others."""
     costs = Costs.measured(STEEP)
-    for _ in range(16):
-        costs.observe(1, STEEP[1] + 1_000 * 11e-6, depth=1_000)
-    for depth, rows in ((1_000, 1), (1_000, 8), (4_000, 1), (4_000, 32), (0, 1), (0, 8)):
+    for rows in 8 * (1, 1, 6):
+        costs.observe(rows, _deep(rows, 1_000), depth=1_000)
+    for depth, rows in ((1_000, 1), (1_000, 8), (4_000, 1), (4_000, 2), (4_000, 32), (0, 1), (0, 8)):
         costs.deepen(depth)
-        assert costs.table[rows] == pytest.approx(STEEP[rows] + 11e-6 * rows * depth, rel=0.15)
+        assert costs.table[rows] == pytest.approx(_deep(rows, depth), rel=0.1)
+
+
+def _deep(rows: int, depth: int) -> float:
+    return STEEP[rows] + depth * (11e-6 + (rows - 1) * 3e-6)
+
+
+def test_single_steps_do_not_tell_what_further_rows_pay_for_depth() -> None:
+    costs = Costs.measured(STEEP)
+    for rows in (*4 * (6,), *200 * (1,)):
+        costs.observe(rows, _deep(rows, 1_000), depth=1_000)
+    costs.deepen(1_000)
+    assert costs.table[6] == pytest.approx(_deep(6, 1_000), rel=0.1)
 
 
 def test_at_another_depth_the_length_is_chosen_anew() -> None:
     chooser = lengths(FLAT)
     assert chooser.choose(Kind.BESIDE, 32, LIMIT) == UNTILED
-    chooser.costs.slope = 13e-6
+    chooser.costs.single, chooser.costs.further = 13e-6, 13e-6
     chooser.costs.deepen(8_000)
     assert chooser.choose(Kind.FAR, 4, LIMIT) == 0
 
@@ -152,16 +165,16 @@ def test_what_a_tile_pays_for_depth_is_learned_apart_from_what_other_batches_pay
     _copies(chooser, 2_000)
     for _ in range(16):
         chooser.costs.observe(1, STEEP[1] + 1_000 * 11e-6, depth=1_000)
-    before = chooser.costs.slope
+    before = chooser.costs.single, chooser.costs.further
     chooser.costs.deepen(1_000)
     assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT  # tried, since nothing has told that it does not pay
     chooser.costs.observe(TILE, 0.640 + TILE * 1_000 * 11e-6, depth=1_000)
-    assert chooser.choose(Kind.BESIDE, 32, LIMIT) < 2
+    assert chooser.choose(Kind.BESIDE, 32, LIMIT) <= UNTILED
     for _ in range(REFRESH):
         chooser.costs.observe(TILE, 0.640 + TILE * 1_000 * 2e-6, depth=1_000)
     assert chooser.costs.table[TILE] == pytest.approx(0.640 + TILE * 1_000 * 2e-6, rel=0.05)
     assert chooser.costs.table[TILE - 1] > chooser.costs.table[TILE]
-    assert chooser.costs.slope == before
+    assert (chooser.costs.single, chooser.costs.further) == before
     assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT
 
 

@@ -42,9 +42,13 @@ TILE_STEP = 0.2
 """How much one real step of a tile moves what its rows pay for depth: there are few of them."""
 OUTLIER = 2.0
 EVEN = 256
-"""Tokens of depth at which what a step tells is half of the curve, half of the slope."""
-FIRST = (2, 4, 8, 16, 32)
-"""Observations of the slope after which the table follows at once."""
+"""Tokens of depth at which what a step tells is half of the curve, half of what depth costs."""
+FURTHER = 0.5
+"""What a further row of a batch pays for depth, by what a single one pays; until a real step has told."""
+TELLING = 3
+"""Further rows from which on a step tells more of what they pay than of what disturbed it."""
+FIRST = (1, 2, 4, 8, 16, 32)
+"""Steps of a deep tape, single ones and others counted apart, after which the table follows at once."""
 DEEPER = 256
 """Tokens by which a tape is longer or shorter before the table follows."""
 
@@ -60,18 +64,20 @@ class Costs:
     """Seconds that a batch takes, by its rows and the depth of the tape.
 
     What rows cost at no depth is measured at some widths, with straight lines between them. Every row reads the whole
-    tape, which adds `slope` a row and token; `tiled` in a batch of `TILE` rows.
+    tape: a token of depth adds `single` to a batch of one row, and `further` for each row more. A batch of `TILE` rows
+    pays `tiled` a row and token instead.
     """
 
     widths: NDArray[np.float64]
     seconds: NDArray[np.float64]
-    slope: float = 0.0
+    single: float = 0.0
+    further: float | None = None
     tiled: float | None = None
     table: list[float] = field(init=False)
     _nearness: NDArray[np.float64] = field(init=False)
     _depth: int = field(default=0, init=False)  # of the table
     _observed: int = field(default=0, init=False)
-    _deep: int = field(default=0, init=False)  # observations that told something of the slope
+    _deep: list[int] = field(factory=lambda: [0, 0], init=False)  # steps of a deep tape: of one row, and of more
 
     def __attrs_post_init__(self) -> None:
         rows = np.arange(LIMIT + 2, dtype=np.float64)
@@ -92,24 +98,41 @@ class Costs:
         return LIMIT if self.widths[-1] >= TILE else UNTILED
 
     def observe(self, rows: int, seconds: float, depth: int = 0) -> None:
-        """Move curve and slope a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
+        """Move the curve and what depth costs a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
 
         The table follows after `REFRESH` steps.
         """
         if rows >= TILE and depth >= EVEN:
             return self._observe_tile(rows, seconds, depth)
         near = self._nearness[rows]
-        expected = float(near @ self.seconds) + self.slope * rows * depth
+        expected = float(near @ self.seconds) + depth * self._a_token(rows)
         deep = depth / (depth + EVEN)
-        self._deep += depth >= EVEN
-        step = max(STEP, 1.0 / self._deep) if depth >= EVEN else STEP  # nothing is known of the slope at first
         ratio = min(max(seconds / expected, 1.0 / OUTLIER), OUTLIER)
         self.seconds *= 1.0 + STEP * (1.0 - deep) * (ratio - 1.0) * (SHARED + (1.0 - SHARED) * near)
+        if depth >= EVEN:
+            self._deep[rows > 1] += 1
         if depth:
-            self.slope = max(0.0, self.slope + step * deep * (ratio - 1.0) * expected / (rows * depth))
+            step = max(STEP, 1.0 / self._deep[rows > 1]) if depth >= EVEN else STEP  # at first nothing is known
+            self._learn(rows, step * deep * (ratio - 1.0) * expected / depth)
         self._observed += 1
-        if self._observed % REFRESH == 0 or (depth >= EVEN and self._deep in FIRST):
+        if self._observed % REFRESH == 0 or (depth >= EVEN and self._deep[rows > 1] in FIRST):
             self._tabulate()
+
+    def _a_token(self, rows: int) -> float:
+        """Seconds that a token of depth adds to a batch."""
+        return self.single + (rows - 1) * self._a_row
+
+    @property
+    def _a_row(self) -> float:
+        """What of that is for each row but the first."""
+        return FURTHER * self.single if self.further is None else self.further
+
+    def _learn(self, rows: int, more: float) -> None:
+        """A token of depth adds `more` seconds to a batch than was known."""
+        if rows == 1:
+            self.single = max(0.0, self.single + more)
+        else:
+            self.further = max(0.0, self._a_row + more * (rows - 1) / ((rows - 1) ** 2 + TELLING))
 
     def _observe_tile(self, rows: int, seconds: float, depth: int) -> None:
         flat, share = float(self._nearness[rows] @ self.seconds), rows * depth
@@ -136,8 +159,9 @@ class Costs:
         if len(self.widths) > 1:
             rise = (self.seconds[-1] - self.seconds[-2]) / (last - self.widths[-2])
             table += np.maximum(0.0, rows - last) * max(rise, 0.0)
-        slope = np.where(rows < TILE, self.slope, TILED * self.slope if self.tiled is None else self.tiled)
-        self.table = (table + slope * self._depth * rows).tolist()
+        tiled = TILED * self._a_row if self.tiled is None else self.tiled
+        table += self._depth * np.where(rows < TILE, self.single + (rows - 1) * self._a_row, tiled * rows)
+        self.table = table.tolist()
 
 
 @define
