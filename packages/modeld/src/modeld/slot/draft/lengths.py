@@ -98,9 +98,9 @@ class Costs:
         return LIMIT if self.widths[-1] >= TILE else UNTILED
 
     def observe(self, rows: int, seconds: float, depth: int = 0) -> None:
-        """Move the curve and what depth costs a little towards a real step. A step that was disturbed counts as `OUTLIER` at most.
+        """Move the curve and what depth costs a little towards a real step; the table follows after `REFRESH` steps.
 
-        The table follows after `REFRESH` steps.
+        A step that was disturbed counts as `OUTLIER` at most.
         """
         if rows >= TILE and depth >= EVEN:
             return self._observe_tile(rows, seconds, depth)
