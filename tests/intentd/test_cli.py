@@ -51,7 +51,8 @@ def test_a_wrapped_command_waits_for_nothing_that_the_daemon_alone_uses() -> Non
 def test_a_wrapped_command_starts_without_waiting_for_large_modules() -> None:
     """I1"""
     modules = "intentd.cli, intentd.sources.run, intentd.sources.pipe, intentd.sources.report"
-    program = f"import sys, {modules}; print([name for name in ('attr', 'asyncio', 'shutil') if name in sys.modules])"
+    heavy = ("attr", "asyncio", "shutil", "argparse", "pathlib")
+    program = f"import sys, {modules}; print([name for name in {heavy} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout == "[]\n"
 
@@ -62,6 +63,15 @@ def test_a_wrong_setting_gives_one_line_and_status_2(
     monkeypatch.setenv("INTENTD_QUESTIONS", "many")
     assert main(["serve"]) == 2
     assert capsys.readouterr().err == "intentd: INTENTD_QUESTIONS: 'questions' is a whole number above 0, not 'many'\n"
+
+
+@pytest.mark.parametrize("before", [["--"], [], ["--socket", "ipc:///nowhere/i.sock", "--"]])
+def test_run_leaves_the_commands_own_options_alone(before: list[str]) -> None:
+    """I1"""
+    words = ["echo", "--", "--socket", "x", "--help"]
+    wrapper = [sys.executable, "-m", "intentd", "run", *before]
+    ran = subprocess.run([*wrapper, *words], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "-- --socket x --help\n"
 
 
 def test_run_without_a_command_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,6 @@ import stat
 import struct
 import termios
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 _REPORT = struct.Struct("!ii")
@@ -75,7 +74,8 @@ class Monitor:
 def environment() -> dict[bytes, bytes]:
     """As we were given it: the interpreter may have added LC_CTYPE to its own copy (PEP 538)."""
     try:
-        given = Path("/proc/self/environ").read_bytes()
+        with open("/proc/self/environ", "rb") as stream:  # noqa: PTH123 - pathlib is slow to import
+            given = stream.read()
     except OSError:
         return dict(os.environb)
     pairs = (entry.partition(b"=") for entry in given.split(b"\0") if b"=" in entry[1:])
@@ -258,6 +258,6 @@ def _refusal(name: str, fault: OSError | ValueError) -> tuple[int, str]:
 
 def _is_directory(name: str) -> bool:
     try:
-        return stat.S_ISDIR(Path(name).stat().st_mode)
+        return stat.S_ISDIR(os.stat(name).st_mode)  # noqa: PTH116 - as in `environment`
     except OSError:
         return False

@@ -11,7 +11,6 @@ import signal
 import socket
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from intentd.sources.tail import Tail
@@ -87,6 +86,7 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
 async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: socket.socket) -> None:
     import asyncio
     import uuid
+    from pathlib import Path
 
     from intentd.messages import INTENTD, CommandFinished, CommandStarted
     from modelwire.client import Connection
