@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import FrameReader, Numbered, codec, framed
+from modeld.engine.frames import FrameReader, Numbered, framed
 from modeld.engine.messages import (
     Ended,
     FromEngine,
@@ -41,7 +41,7 @@ class ScriptedChild:
         self.model = model
         self.pid = 1000 + epoch
         self.reader = FrameReader()
-        self._messages = Numbered(codec(), epoch)
+        self._messages = Numbered(epoch)
         self.heard: list[object] = []
         self.buried = False
         self.killed = False

@@ -3,16 +3,28 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from typing import Any, get_args
 
+import attrs
+import msgpack
 import pytest
 
 from modeld.engine import messages as engine_messages
-from modeld.engine.frames import MAX_FRAME_BYTES, Channel, FrameFault, FrameReader, Numbered, codec, framed
-from modeld.engine.messages import Begun, Encode, Encoded, Quit, Ready, Run
+from modeld.engine.frames import (
+    KNOWN,
+    MAX_FRAME_BYTES,
+    Channel,
+    FrameFault,
+    FrameReader,
+    Numbered,
+    decode,
+    framed,
+)
+from modeld.engine.messages import Begun, DraftFigures, Encode, Encoded, Ended, Failed, Generated, Quit, Ready, Run
 from modeld.testing import MODEL
-from modelwire.codec import MAX_ITEMS, Codec
+from modelwire.codec import MAX_ITEMS
 from modelwire.errors import WireError
-from modelwire.messages import ChatMessage, DecodeConfig, Text
+from modelwire.messages import ChatMessage, DecodeConfig, Outcome, Reason, Text, Timings, Usage
 
 
 @pytest.fixture
@@ -40,6 +52,15 @@ def _examples() -> list[object]:
             cells=2,
             load_ms=0.5,
         ),
+        Ended(
+            reason=Reason.LENGTH,
+            length=3,
+            usage=Usage(outcome=Outcome.WARM),
+            timings=Timings(total=1.5),
+            drafts=DraftFigures(by_length=((3, 2, 1),)),
+            last=Generated(text="é", ids=(1, 2)),
+        ),
+        Failed(code="internal", message="no", numbers={"prompt": 1}),
         Quit(),
     ]
 
@@ -47,8 +68,10 @@ def _examples() -> list[object]:
 @pytest.mark.parametrize("message", _examples(), ids=lambda message: type(message).__name__)
 def test_a_message_comes_out_as_it_went_in(message: object, ends: tuple[Channel, socket.socket]) -> None:
     channel, front = ends
-    front.sendall(framed(codec().encode("7.1", message)))
-    assert next(iter(channel)) == message
+    front.sendall(framed(Numbered(7).encode(message)))
+    heard = next(iter(channel))
+    assert heard == message
+    assert repr(heard) == repr(message), "a word of an enumeration equals its text"
 
 
 async def test_the_front_reads_what_the_engine_sends(ends: tuple[Channel, socket.socket]) -> None:
@@ -59,9 +82,7 @@ async def test_the_front_reads_what_the_engine_sends(ends: tuple[Channel, socket
     channel.close()
     frames: list[bytes] = []
     await asyncio.wait_for(reader.hand_on(frames.append), 5)
-    envelopes = [codec().decode(data) for data in frames]
-    assert [envelope.op for envelope in envelopes] == ["7.1", "7.2", "7.3"]
-    assert envelopes[0].message == Begun(ids=b"", reused=0)
+    assert [decode(data) for data in frames] == [(f"7.{n}", Begun(ids=b"", reused=0)) for n in (1, 2, 3)]
     transport.close()
 
 
@@ -85,7 +106,7 @@ async def test_a_stream_that_ends_early_ends_quietly_on_both_sides(
     cut: int, ends: tuple[Channel, socket.socket]
 ) -> None:
     channel, front = ends
-    front.sendall(framed(codec().encode("7.1", Quit()))[:cut])
+    front.sendall(framed(Numbered(7).encode(Quit()))[:cut])
     front.shutdown(socket.SHUT_WR)
     assert list(channel) == []
     reader, frames = FrameReader(), list[bytes]()
@@ -107,15 +128,39 @@ async def test_a_length_beyond_the_limit_is_not_waited_for(ends: tuple[Channel, 
         await reader.hand_on(lambda data: None)
 
 
-def test_every_kind_of_message_has_a_converter() -> None:
-    assert set(engine_messages.KINDS) >= {"run", "encode", "quit", "ready", "refused", "ended", "failed"}
-    assert isinstance(codec(), Codec)
+def _field_types(cls: type) -> Iterator[Any]:
+    """Those of a class's fields, with what is in a tuple, a mapping or a union."""
+    waiting = [field.type for field in attrs.fields(cls)]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += get_args(found)
+
+
+def test_every_class_of_the_stream_is_known_to_it_and_so_is_every_class_in_one() -> None:
+    assert set(engine_messages.KINDS.values()) <= set(KNOWN)
+    within = {found for cls in KNOWN for found in _field_types(cls) if attrs.has(found)}
+    assert within <= set(KNOWN)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", b"\x01", msgpack.packb(["7.1", {99: []}]), Numbered(7).encode(Quit())[:-1]]
+)
+def test_what_is_no_message_is_a_fault_that_quotes_nothing(data: bytes) -> None:
+    with pytest.raises(FrameFault, match=r"^no message is in it \(\w+\)$"):
+        decode(data)
+
+
+def test_a_message_with_too_few_values_is_a_fault() -> None:
+    data = msgpack.packb(["7.1", {KNOWN.index(Begun): [b"ids"]}])
+    with pytest.raises(FrameFault, match="ValueError"):
+        decode(data)
 
 
 def test_a_frame_may_hold_a_longer_list_than_the_wire() -> None:
     """Ids of a long text, and a conversation of more messages than one message of the wire has."""
     encoded = Encoded(ids=(7,) * (MAX_ITEMS + 1))
-    assert codec().decode(codec().encode("1", encoded)).message == encoded
+    assert decode(Numbered(1).encode(encoded)) == ("1.1", encoded)
 
 
 def test_a_message_that_cannot_be_sent_does_not_count(ends: tuple[Channel, socket.socket]) -> None:
@@ -123,5 +168,5 @@ def test_a_message_that_cannot_be_sent_does_not_count(ends: tuple[Channel, socke
     with pytest.raises(WireError):
         channel.send(Begun(ids=bytes(MAX_FRAME_BYTES), reused=0))
     channel.send(Quit())
-    messages = Numbered(codec(), 7)
+    messages = Numbered(7)
     assert messages.decode(front.recv(1000)[4:]) == Quit()

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Literal, NoReturn, cast, get_args, get_origin
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
 import attrs
 import msgpack
@@ -53,18 +53,16 @@ class Codec:
         *,
         brief: Iterable[type] = (),
         max_bytes: int = MAX_MESSAGE_BYTES,
-        max_items: int = MAX_ITEMS,
         version: int = PROTOCOL_VERSION,
     ) -> None:
         self._classes = dict(kinds)
         self._names = {cls: name for name, cls in kinds.items()}
         self._max_bytes = max_bytes
-        self._max_items = max_items
         self._version = version
         self._converter = _strict_converter()
         self._shortener = Converter(omit_if_default=True)
         self._brief = frozenset(brief)
-        self._packer = msgpack.Packer(use_bin_type=True, autoreset=True)
+        self._packer = msgpack.Packer(default=_fields, autoreset=True)
 
     @property
     def max_bytes(self) -> int:
@@ -76,23 +74,10 @@ class Codec:
         Raises `WireError`: `too_large` above the size limit, `malformed` for text that is not Unicode and for integers
         beyond 64 bits.
         """
-        fields = (self._shortener if type(message) in self._brief else self._converter).unstructure(message)
-        try:
-            data = cast(
-                bytes,
-                self._packer.pack({"v": self._version, "op": op, "kind": self._names[type(message)], **fields}),
-            )
-        except (UnicodeEncodeError, OverflowError) as fault:
-            raise WireError(
-                ErrorCode.MALFORMED,
-                f"{type(message).__name__} cannot be sent: {_reason(fault)}; replace what is not valid Unicode",
-            ) from None
-        if len(data) > self._max_bytes:
-            raise WireError(
-                ErrorCode.TOO_LARGE,
-                f"message of {len(data)} bytes; the limit (message_bytes) is {self._max_bytes}: shorten the prompt",
-            )
-        return data
+        brief = type(message) in self._brief
+        fields = self._shortener.unstructure(message) if brief else _fields(message)
+        whole = {"v": self._version, "op": op, "kind": self._names[type(message)], **fields}
+        return packed(self._packer, whole, type(message).__name__, self._max_bytes)
 
     def decode(self, data: bytes | memoryview) -> Envelope:
         """Raises `DecodeFault` for anything that is not a message of this protocol within the limits."""
@@ -101,7 +86,7 @@ class Codec:
                 ErrorCode.TOO_LARGE,
                 f"message of {len(data)} bytes; the limit (message_bytes) is {self._max_bytes} bytes",
             )
-        fields = _unpack(data, self._max_items)
+        fields = _unpack(data)
         op = fields.pop("op", None)
         if not isinstance(op, str) or not 0 < len(op) <= MAX_OP_LENGTH:
             raise DecodeFault(ErrorCode.MALFORMED, f"'op' must be a string of 1 to {MAX_OP_LENGTH} characters")
@@ -120,11 +105,35 @@ class Codec:
             raise DecodeFault(ErrorCode.MALFORMED, reasons[:400], op) from None
 
 
+# --- a message to bytes ---------------------------------------------------------------------------------
+
+
+def packed(packer: msgpack.Packer, value: object, name: str, max_bytes: int) -> bytes:
+    """Raises `WireError` as `Codec.encode` does; `name` is what it calls the message."""
+    try:
+        data: bytes = packer.pack(value)
+    except (UnicodeEncodeError, OverflowError) as fault:
+        raise WireError(
+            ErrorCode.MALFORMED, f"{name} cannot be sent: {_reason(fault)}; replace what is not valid Unicode"
+        ) from None
+    if len(data) > max_bytes:
+        raise WireError(
+            ErrorCode.TOO_LARGE,
+            f"message of {len(data)} bytes; the limit (message_bytes) is {max_bytes}: shorten the prompt",
+        )
+    return data
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    """Of an attrs object; the packer asks for those of the objects in it."""
+    return {field.name: getattr(message, field.name) for field in message.__attrs_attrs__}
+
+
 # --- bytes to a map -------------------------------------------------------------------------------------
 
 
-def _unpack(data: bytes | memoryview, max_items: int) -> dict[str, Any]:
-    items = min(len(data), max_items)
+def _unpack(data: bytes | memoryview) -> dict[str, Any]:
+    items = min(len(data), MAX_ITEMS)
     try:
         fields = msgpack.unpackb(
             data,

@@ -1,18 +1,27 @@
-"""Owns how messages lie in the byte stream between front and engine: a length of four bytes, then the message."""
+"""Owns how messages lie in the byte stream between front and engine: a length of four bytes, then the message.
+
+A message is msgpack: its number, its class, the values of its fields. Both ends run the same code, and what a client
+sends was checked at the wire, so values are taken as they are: to check each one again costs several times as much.
+"""
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from enum import EnumType
 from socket import socket
 from typing import Any
 
+import attrs
+import msgpack
+
 from modeld.engine.messages import KINDS
-from modelwire.codec import Codec
+from modelwire.codec import packed
+from modelwire.messages import ChatMessage, DecodeConfig, Exactness, ModelDescription, Text, Timings, Usage
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Above the largest message of the wire with all ids of a long session beside it."""
-MAX_ITEMS = MAX_FRAME_BYTES
-"""Of one list: whatever a frame has room for. A conversation of many messages has more parts than one on the wire."""
+_READ_BYTES = 64 * 1024
+"""Read at once, into a buffer that stays: asyncio's own way asks the system for 256 KiB at every message."""
 _LENGTH = struct.Struct("<I")
 
 
@@ -20,41 +29,74 @@ class FrameFault(Exception):
     """The stream holds something that is not a frame; nothing after it can be trusted."""
 
 
-def codec() -> Codec:
-    return Codec(KINDS, brief=KINDS.values(), max_bytes=MAX_FRAME_BYTES, max_items=MAX_ITEMS)
+_PARTS = (Text, ChatMessage, DecodeConfig, Usage, Timings, ModelDescription, Exactness)
+"""What lies in messages without being one."""
+KNOWN = (*KINDS.values(), *_PARTS)
+_NUMBERS = {cls: number for number, cls in enumerate(KNOWN)}
+_NAMES = {cls: tuple(field.name for field in attrs.fields(cls)) for cls in KNOWN}
+_ENUMS = {
+    cls: [(field.name, field.type) for field in attrs.fields(cls) if isinstance(field.type, EnumType)] for cls in KNOWN
+}
+
+
+def decode(data: bytes) -> tuple[str, Any]:
+    """(op, message). Raises `FrameFault`."""
+    try:
+        op, message = msgpack.unpackb(data, use_list=False, strict_map_key=False, object_pairs_hook=_revived)
+        return op, message
+    except Exception as fault:  # ValueError, TypeError, msgpack's own: all mean the same, and may quote a prompt
+        raise FrameFault(f"no message is in it ({type(fault).__name__})") from None
+
+
+def _numbered(message: object) -> dict[int, list[Any]]:
+    """An object as msgpack has it: a map from its class's number to its values. All other maps have names as keys."""
+    cls = type(message)
+    return {_NUMBERS[cls]: [getattr(message, name) for name in _NAMES[cls]]}
+
+
+def _revived(pairs: Sequence[tuple[Any, Any]]) -> Any:
+    if len(pairs) != 1 or type(pairs[0][0]) is not int:
+        return dict(pairs)
+    cls = KNOWN[pairs[0][0]]
+    fields = dict(zip(_NAMES[cls], pairs[0][1], strict=True))
+    for name, enum in _ENUMS[cls]:
+        fields[name] = enum(fields[name])
+    return cls(**fields)
 
 
 class Numbered:
     """One end's messages, counted in both directions: one that comes twice or is missing is a fault."""
 
-    def __init__(self, codec: Codec, epoch: int) -> None:
-        self._codec = codec
+    def __init__(self, epoch: int) -> None:
         self._epoch = epoch
+        self._packer = msgpack.Packer(default=_numbered, autoreset=True)
         self._sent = self._heard = 0
 
     def encode(self, message: object) -> bytes:
-        """Raises `WireError` as the codec does; then it does not count."""
-        data = self._codec.encode(f"{self._epoch}.{self._sent + 1}", message)
+        """Raises `WireError` as the wire's codec does; then it does not count."""
+        numbered = f"{self._epoch}.{self._sent + 1}", message
+        data = packed(self._packer, numbered, type(message).__name__, MAX_FRAME_BYTES)
         self._sent += 1
         return data
 
     def decode(self, data: bytes) -> Any:
-        """Raises `DecodeFault` as the codec does, and `FrameFault` for another message than the next one."""
-        envelope = self._codec.decode(data)
+        """Raises `FrameFault`, also for another message than the next one."""
+        op, message = decode(data)
         self._heard += 1
-        if envelope.op != (due := f"{self._epoch}.{self._heard}"):
-            raise FrameFault(f"message {envelope.op} came where {due} was due")
-        return envelope.message
+        if op != (due := f"{self._epoch}.{self._heard}"):
+            raise FrameFault(f"message {op} came where {due} was due")
+        return message
 
 
 def framed(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-class FrameReader(asyncio.Protocol):
+class FrameReader(asyncio.BufferedProtocol):
     """The front's end of the stream. A frame is handed on in the moment when it is whole: no task wakes up for it."""
 
     def __init__(self) -> None:
+        self._buffer = bytearray(_READ_BYTES)
         self._held = bytearray()  # the beginning of a frame
         self._take: Callable[[bytes], None] | None = None
         self._failed = False
@@ -75,7 +117,13 @@ class FrameReader(asyncio.Protocol):
         if not self._over.done():
             self._over.set_exception(fault)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(self._buffer[:nbytes])
+
+    def data_received(self, data: bytes | bytearray) -> None:
         self._held += data
         if self._take is None:
             return
@@ -108,7 +156,7 @@ class Channel:
     def __init__(self, connection: socket, epoch: int) -> None:
         self._connection = connection
         self._stream = connection.makefile("rb")
-        self._messages = Numbered(codec(), epoch)
+        self._messages = Numbered(epoch)
 
     def send(self, message: object) -> None:
         self._connection.sendall(framed(self._messages.encode(message)))

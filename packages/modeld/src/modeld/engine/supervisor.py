@@ -9,7 +9,7 @@ from attrs import evolve
 
 from modeld.engine.child import Child
 from modeld.engine.config import EngineConfig
-from modeld.engine.frames import FrameFault, Numbered, codec
+from modeld.engine.frames import FrameFault, Numbered
 from modeld.engine.messages import (
     Encoded,
     Ended,
@@ -29,7 +29,6 @@ from modeld.engine.messages import (
 )
 from modeld.engine.patience import CrashLoop, Pace, Patience
 from modeld.engine.stop_flag import SharedStopFlag
-from modelwire.codec import DecodeFault
 
 _log = logging.getLogger(__name__)
 
@@ -53,14 +52,13 @@ class Supervisor:
         self._on_message = on_message
         self._patience = patience or Patience()
         self._start_child = start_child
-        self._codec = codec()
         self._flag: SharedStopFlag | None = None
         self._child: Child | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._roused = asyncio.Event()  # ends the pause before a start
         self._epoch = 0
-        self._messages = Numbered(self._codec, 0)
+        self._messages = Numbered(0)
         self._ready = self._refused = self._resting = self._dismissed = False
         self._due: float | None = None  # when something must have been heard at the latest
         self._alarm: asyncio.TimerHandle | None = None
@@ -218,7 +216,7 @@ class Supervisor:
         self._flag.clear()
         self._roused.clear()
         self._epoch += 1
-        self._messages = Numbered(self._codec, self._epoch)
+        self._messages = Numbered(self._epoch)
         self._pace = Pace(self._patience, self._config.chunk)
         self._born = self._now()
         self._child = await self._start_child(self._config, self._epoch, self._flag.descriptor)
@@ -241,7 +239,7 @@ class Supervisor:
             await child.reader.hand_on(lambda data: self._receive(self._messages.decode(data)))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
-        except (FrameFault, DecodeFault, ConnectionError) as fault:
+        except (FrameFault, ConnectionError) as fault:
             hung, grace = f"said something unreadable ({fault}) and ", 0.0
         finally:
             self._child = None
