@@ -1,7 +1,7 @@
 """The translation between envelopes and the driver, with a door and an engine in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,9 +45,9 @@ class DoorTwin:
     forgotten: list[str] = field(factory=list)
     arriving: "asyncio.Queue[tuple[str, Envelope] | None]" = field(factory=asyncio.Queue)
 
-    async def incoming(self) -> AsyncIterator[tuple[str, Envelope]]:
+    async def serve(self, take: Callable[[str, Envelope], None]) -> None:
         while (arrived := await self.arriving.get()) is not None:
-            yield arrived
+            take(*arrived)
 
     def send(self, client: str, op: str, message: Any) -> None:
         self.sent.append((client, op, message))

@@ -12,6 +12,7 @@ import zmq
 import zmq.asyncio
 
 from modelwire.client import Connection
+from modelwire.codec import Envelope
 from modelwire.errors import DaemonUnreachable, EndpointError
 from modelwire.keys import Keys, to_hex
 from modelwire.messages import Beat, Hello, Welcome
@@ -41,15 +42,14 @@ async def serving(endpoint: str) -> AsyncIterator[list[str]]:
     """A daemon that answers `hello`; gives the names of what reached it."""
     heard: list[str] = []
 
-    async def answer(router: Router) -> None:
-        async for client, envelope in router.incoming():
-            heard.append(type(envelope.message).__name__)
-            if isinstance(envelope.message, Hello):
-                welcome = Welcome(protocol=1, server="modeld", version="0", instance="1", beat_ms=1000)
-                router.send(client, envelope.op, welcome)
+    def answer(client: str, envelope: Envelope) -> None:
+        heard.append(type(envelope.message).__name__)
+        if isinstance(envelope.message, Hello):
+            welcome = Welcome(protocol=1, server="modeld", version="0", instance="1", beat_ms=1000)
+            router.send(client, envelope.op, welcome)
 
     async with Router(endpoint, MODELD.codec(), MODELD) as router:
-        task = asyncio.create_task(answer(router))
+        task = asyncio.create_task(router.serve(answer))
         yield heard
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -13,7 +13,7 @@ import zmq.asyncio
 
 from modelwire.codec import Envelope
 from modelwire.errors import EndpointError
-from modelwire.messages import Acknowledged, Beat, Close, Done, Error, Hello, Reason, TokenIds, Tokens
+from modelwire.messages import Acknowledged, Beat, Close, Done, Error, Hello, Progress, Reason, TokenIds, Tokens
 from modelwire.protocol import MODELD
 from modelwire.router import Router
 
@@ -46,8 +46,7 @@ class Served:
         self.requests: asyncio.Queue[tuple[str, Envelope]] = asyncio.Queue()
 
     async def collect(self) -> None:
-        async for request in self.router.incoming():
-            self.requests.put_nowait(request)
+        await self.router.serve(lambda client, envelope: self.requests.put_nowait((client, envelope)))
 
     async def next(self) -> tuple[str, Envelope]:
         return await asyncio.wait_for(self.requests.get(), PATIENCE_S)
@@ -59,7 +58,7 @@ async def serving(endpoint: str, **settings: Any) -> AsyncIterator[Served]:
         served = Served(router)
         task = asyncio.create_task(served.collect())
         yield served
-    await asyncio.wait_for(task, PATIENCE_S)  # closing ends `incoming`
+    await asyncio.wait_for(task, PATIENCE_S)  # closing ends `serve`
 
 
 @asynccontextmanager
@@ -111,7 +110,8 @@ async def test_a_request_is_read_though_a_reply_took_the_signal_that_told_of_it(
     async with serving(endpoint) as served, connected(endpoint) as (raw,):
         await raw.say("1", Hello(client="a"))
         client, _ = await served.next()
-        await raw.say("2", Beat())
+        await until(lambda: not served.router._due)
+        zmq.Socket.shadow(raw.socket.underlying).send(CODEC.encode("2", Beat()))  # without a turn of the loop
         with monkeypatch.context() as patched:
             patched.setattr(zmq.Socket, "send", send_late)
             served.router.send(client, "1", Acknowledged(found=True))
@@ -303,12 +303,50 @@ async def test_between_any_two_requests_of_a_flood_the_loop_turns_for_others(end
         ticking = asyncio.create_task(tick())
         for _ in range(500):
             await client.say("1", Beat())
-        async for _ in router.incoming():
-            seen.append(ticks)
-            if len(seen) == 500:
-                break
+        serving = asyncio.create_task(router.serve(lambda client, envelope: seen.append(ticks)))
+        await until(lambda: len(seen) == 500)
         ticking.cancel()
+    await asyncio.wait_for(serving, PATIENCE_S)
     assert all(earlier < later for earlier, later in itertools.pairwise(seen))
+
+
+async def test_a_reply_that_is_none_ends_its_operation_and_takes_no_other_with_it(endpoint: str) -> None:
+    async with serving(endpoint) as served, connected(endpoint) as [raw]:
+        await raw.say("1", Hello())
+        client, _ = await served.next()
+        for op, reply in (("1", object()), ("2", Progress(reused=0, done=0, total=1))):
+            served.router.send(client, op, reply)
+        first, second = await raw.read(), await raw.read()
+        assert (first.op, first.message.code) == ("1", "internal")
+        assert second.op == "2"
+
+
+async def test_serving_ends_as_who_takes_the_requests_does_and_nothing_is_handed_on_after_that(endpoint: str) -> None:
+    taken: list[str] = []
+
+    def take(client: str, envelope: Envelope) -> None:
+        taken.append(envelope.op)
+        raise LookupError("not here")
+
+    async with Router(endpoint, CODEC, MODELD) as router, connected(endpoint) as [client]:
+        for op in ("1", "2"):
+            await client.say(op, Hello())
+        with pytest.raises(LookupError, match="not here"):
+            await asyncio.wait_for(router.serve(take), PATIENCE_S)
+        await asyncio.sleep(0)
+        assert taken == ["1"]
+
+
+async def test_requests_that_came_before_it_was_served_are_not_lost(endpoint: str) -> None:
+    async with Router(endpoint, CODEC, MODELD) as router, connected(endpoint) as [client]:
+        await client.say("1", Hello())
+        await until(lambda: bool(router._socket and router._socket.poll(0)))
+        ops: list[str] = []
+        serving = asyncio.create_task(router.serve(lambda client, envelope: ops.append(envelope.op)))
+        await client.say("2", Hello())
+        await until(lambda: ops == ["1", "2"])
+    await asyncio.wait_for(serving, PATIENCE_S)
+    await asyncio.wait_for(router.serve(lambda client, envelope: None), PATIENCE_S)  # closed: it ends at once
 
 
 async def test_a_second_router_on_an_endpoint_is_refused_and_the_first_goes_on(endpoint: str) -> None:

@@ -107,8 +107,7 @@ class Door:
         """Until it is cancelled or closed."""
         watching = asyncio.create_task(self._watch_silence())
         try:
-            async for client, envelope in self._router.incoming():
-                self._take(client, envelope.op, envelope.message)
+            await self._router.serve(lambda client, envelope: self._take(client, envelope.op, envelope.message))
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)

@@ -6,7 +6,7 @@ It decides nothing: questions about the daemon are answered by `about`, everythi
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class Door(Protocol):
     """The socket as seen from here; `modelwire.router.Router` is one."""
 
-    def incoming(self) -> AsyncIterator[tuple[str, Envelope]]: ...
+    async def serve(self, take: Callable[[str, Envelope], None]) -> None: ...
 
     def send(self, client: str, op: str, message: Any) -> None: ...
 
@@ -55,8 +55,7 @@ class Server:
         self._leaving: set[str] = set()
 
     async def serve(self) -> None:
-        async for client, envelope in self._door.incoming():
-            self.handle(client, envelope)
+        await self._door.serve(self.handle)
 
     def handle(self, client: str, envelope: Envelope) -> None:
         """A fault of ours in one request is logged and answered; the others go on."""
@@ -111,7 +110,7 @@ class Server:
 
     def _forget_who_left(self) -> None:
         """Those that have closed everything, once nothing of them is left and the answer is sent."""
-        for client in self._leaving - self._driver.clients:
+        for client in self._leaving and self._leaving - self._driver.clients:
             self._leaving.discard(client)
             self._door.forget(client)
 

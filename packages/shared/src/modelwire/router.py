@@ -4,8 +4,9 @@ It knows nothing of operations: what a message means is the daemon's business. E
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -20,6 +21,8 @@ from modelwire.keys import Keys, Pair
 from modelwire.messages import Beat, Error
 from modelwire.outbox import Outbox
 from modelwire.protocol import Protocol
+
+log = logging.getLogger(__name__)
 
 OUTBOX_BYTES = 8 * 1024 * 1024
 MAX_CLIENTS = 1024
@@ -78,12 +81,14 @@ class Router:
         self._outbox_bytes = outbox_bytes
         self._max_clients = max_clients
         self._peers: dict[str, _Peer] = {}
-        self._leaving: list[tuple[_Peer, str, Any, bytes]] = []
+        self._leaving: list[tuple[_Peer, str, Any]] = []
         self._looked: float | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
-        self._something = asyncio.Event()
+        self._take: Callable[[str, Envelope], None] | None = None
+        self._over: asyncio.Future[None] | None = None  # ends `serve`
+        self._due = False
         self._claim: Claim | None = None
         self._authenticator: AsyncioAuthenticator | None = None
 
@@ -113,7 +118,6 @@ class Router:
             raise EndpointError(
                 f"cannot listen at {self.endpoint} ({fault.strerror}): choose another with --socket"
             ) from None
-        asyncio.get_running_loop().add_reader(socket.fileno(), self._something.set)
 
     def _keys(self) -> Pair | None:
         if not is_tcp(self.endpoint):
@@ -129,7 +133,7 @@ class Router:
         socket.curve_publickey, socket.curve_secretkey, socket.curve_server = own.public, own.secret, True
 
     async def close(self) -> None:
-        """Sends what can be sent at once, then closes; `incoming` ends. Takes at most `LINGER_MS`."""
+        """Sends what can be sent at once, then closes; `serve` ends. Takes at most `LINGER_MS`."""
         if self._context is None:
             return
         context, socket, self._context, self._socket = self._context, self._socket, None, None
@@ -140,7 +144,7 @@ class Router:
             self._leave(socket)
             self._flush(socket)
             asyncio.get_running_loop().remove_reader(socket.fileno())
-            self._something.set()
+            self._end_serving()
             socket.close()
         authenticator, self._authenticator = self._authenticator, None
         if authenticator:
@@ -158,25 +162,65 @@ class Router:
 
     # --- in -------------------------------------------------------------------------------------------------
 
-    async def incoming(self) -> AsyncIterator[tuple[str, Envelope]]:
-        """Every request, with its client. What cannot be read is answered and counted here. Ends with `close`."""
-        while (frames := await self._receive()) is not None:
-            peer = self._hear(frames[0])
-            envelope = self._read(peer, frames[1:])
-            if envelope is not None and peer.abandoned:
-                self._refuse(peer, envelope)
-            elif envelope is not None:
-                yield peer.name, envelope
-            await asyncio.sleep(0)  # a flood from one client must not keep the loop from everything else
+    async def serve(self, take: Callable[[str, Envelope], None]) -> None:
+        """Hands on every request, with its client, in the moment when it is read: no task wakes up for it.
 
-    async def _receive(self) -> list[bytes] | None:
-        while self._socket is not None:
-            self._something.clear()
-            try:
-                return self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                await self._something.wait()
-        return None
+        What cannot be read is answered and counted here. Ends with `close`, or as `take` does that raises.
+        """
+        if self._socket is None:
+            return
+        loop, descriptor = asyncio.get_running_loop(), self._socket.fileno()
+        self._take, self._over = take, loop.create_future()
+        loop.add_reader(descriptor, self._read_told)
+        self._soon()
+        try:
+            await self._over
+        finally:
+            self._take = None
+            if self._socket is not None:  # else its descriptor may be another one's by now
+                loop.remove_reader(descriptor)
+
+    def _soon(self) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._read_due)
+
+    def _read_due(self) -> None:
+        self._due = False
+        self._read_one()
+
+    def _read_told(self) -> None:
+        """The descriptor tells of changes, most of them none of something to read."""
+        if not self._due:
+            self._read_one()
+
+    def _read_one(self) -> None:
+        """One in each turn of the loop: a flood from one client must not keep it from everything else."""
+        if self._socket is None or self._take is None or not _is_readable(self._socket):
+            return
+        try:
+            self._hand_on(self._socket.recv_multipart(zmq.NOBLOCK), self._take)
+        except Exception as fault:
+            self._end_serving(fault)
+        else:
+            self._soon()
+
+    def _hand_on(self, frames: list[bytes], take: Callable[[str, Envelope], None]) -> None:
+        peer = self._hear(frames[0])
+        envelope = self._read(peer, frames[1:])
+        if envelope is not None and peer.abandoned:
+            self._refuse(peer, envelope)
+        elif envelope is not None:
+            take(peer.name, envelope)
+
+    def _end_serving(self, fault: Exception | None = None) -> None:
+        self._take = None
+        if self._over is None or self._over.done():
+            return
+        if fault:
+            self._over.set_exception(fault)
+        else:
+            self._over.set_result(None)
 
     def _hear(self, identity: bytes) -> _Peer:
         name = identity.hex()
@@ -245,10 +289,9 @@ class Router:
         peer = self._peers.get(client)
         if peer is None or peer.abandoned or self._socket is None:
             return
-        message, data = self._encode(op, message)
         if not self._leaving:  # libzmq's thread is woken once for all of them
             asyncio.get_running_loop().call_soon(self._leave, self._socket)
-        self._leaving.append((peer, op, message, data))
+        self._leaving.append((peer, op, message))
         if len(self._leaving) >= _TOGETHER or type(message) in self._protocol.terminal:
             self._leave(self._socket)
 
@@ -263,15 +306,18 @@ class Router:
             return message, self._codec.encode(op, message)
         except WireError as fault:
             error = Error(code=fault.code, message=fault.message)
-            return error, self._codec.encode(op, error)
+        except Exception as fault:  # ours; what leaves with it must not be lost, and somebody waits for an end
+            log.error("a %s could not be encoded (%s)", type(message).__name__, type(fault).__name__)
+            error = Error(code=ErrorCode.INTERNAL, message="the daemon failed at this reply: see its log")
+        return error, self._codec.encode(op, error)
 
     def _leave(self, socket: zmq.Socket[bytes]) -> None:
         leaving, self._leaving = self._leaving, []
         if not leaving:  # they left before the loop's turn; the socket may be closed since
             return
-        for peer, op, message, data in leaving:
+        for peer, op, message in leaving:
             if not peer.abandoned:
-                self._pass_on(socket, peer, op, message, data)
+                self._pass_on(socket, peer, op, *self._encode(op, message))
         self._look(socket)
 
     def _pass_on(self, socket: zmq.Socket[bytes], peer: _Peer, op: str, message: Any, data: bytes) -> None:
@@ -298,9 +344,9 @@ class Router:
         return "sent"
 
     def _look(self, socket: zmq.Socket[bytes]) -> None:
-        """The descriptor tells of changes; to send can take in one that was of something to read."""
-        if int(socket.get(zmq.EVENTS)) & _POLLIN:
-            self._something.set()
+        """To send can take in a change that was of something to read, of which the descriptor does not tell then."""
+        if not self._due and _is_readable(socket):
+            self._soon()
 
     async def _keep_flushing(self) -> None:
         while any(peer.outbox for peer in self._peers.values()):
@@ -345,3 +391,8 @@ class Router:
     def _drop(self, peer: _Peer) -> None:
         if self._peers.pop(peer.name, None) and not peer.abandoned:
             self.on_gone(peer.name)
+
+
+def _is_readable(socket: zmq.Socket[bytes]) -> bool:
+    """An attempt to read that fails costs many times as much, and nearly every second one would."""
+    return bool(int(socket.get(zmq.EVENTS)) & _POLLIN)

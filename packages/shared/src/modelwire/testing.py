@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from attrs import Factory, define, frozen
 
+from modelwire.codec import Envelope
 from modelwire.messages import (
     Accepted,
     Acknowledged,
@@ -117,6 +118,7 @@ class ScriptedDaemon:
         self._starts = 0
         self._router: Router | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._death: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._dying = asyncio.Lock()
         self._held: list[_Held] = []
@@ -147,8 +149,8 @@ class ScriptedDaemon:
             self._held.clear()
             self._guessed.clear()
             if router:
-                await router.close()  # this ends the serving task, which may be the one that runs here
-            if serving and serving is not asyncio.current_task():
+                await router.close()  # this ends the serving task
+            if serving:
                 await serving
             self._changed.set()
 
@@ -198,15 +200,17 @@ class ScriptedDaemon:
     # --- serving ------------------------------------------------------------------------------------------------
 
     async def _serve(self, router: Router) -> None:
-        async for client, envelope in router.incoming():
-            if isinstance(envelope.message, Beat):
-                self.beats += 1
-            else:
-                self.requests.append(Recorded(client, envelope.op, envelope.message))
-                await self._answer(client, envelope.op, envelope.message)
-            self._changed.set()
+        await router.serve(self._take)
 
-    async def _answer(self, client: str, op: str, message: Any) -> None:
+    def _take(self, client: str, envelope: Envelope) -> None:
+        if isinstance(envelope.message, Beat):
+            self.beats += 1
+        else:
+            self.requests.append(Recorded(client, envelope.op, envelope.message))
+            self._answer(client, envelope.op, envelope.message)
+        self._changed.set()
+
+    def _answer(self, client: str, op: str, message: Any) -> None:
         if type(message) in self.script.drop:
             return
         if type(message) in self.script.answers:
@@ -215,14 +219,14 @@ class ScriptedDaemon:
             replies = self._operation(_Held(client, op, message))
         else:
             replies = list(self._question(client, message))
-        await self._say(client, op, replies, isinstance(message, Operation))
+        self._say(client, op, replies, isinstance(message, Operation))
 
-    async def _say(self, client: str, op: str, replies: Sequence[Any], operation: bool) -> None:
+    def _say(self, client: str, op: str, replies: Sequence[Any], operation: bool) -> None:
         die_after = self.script.die_after if operation else None
         silent_after = self.script.silent_after if operation else None
         self.send(client, op, *replies[:die_after][:silent_after])
         if die_after is not None:
-            await self.die()
+            self._death = asyncio.get_running_loop().create_task(self.die())
 
     def _question(self, client: str, message: Any) -> Iterator[Any]:
         match message:
