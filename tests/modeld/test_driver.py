@@ -66,6 +66,30 @@ def test_what_comes_with_the_end_is_said_before_it(house: House) -> None:
     assert house.done("1").head == 4
 
 
+def test_the_client_is_told_before_the_books_are_kept(house: House) -> None:
+    counted: list[int] = []
+
+    def reply(client: str, op: str, message: object) -> None:
+        counted.append(house.driver.figures.tokens_generated)
+
+    house.driver._reply = reply
+    house.submit("1", turn("abc"))
+    house.run("yes")
+    assert counted[-1] == 0
+    assert house.driver.figures.tokens_generated > 0
+
+
+def test_a_first_token_that_comes_with_the_end_is_no_event_of_its_own() -> None:
+    events: list[str] = []
+    house = House(also=lambda entry, board: events.append(type(entry.event).__name__))
+    house.say(house.engine.ready())
+    house.submit("1", turn("abc"))
+    house.say(house.engine.begin(), evolve(house.engine.end(), length=3, last=Generated(text="d", ids=(100,))))
+    house.submit("2", turn("abc"))
+    house.run("yes")
+    assert events[2:] == ["EngineEnded", "Submitted", "EngineProduced", "EngineEnded"]
+
+
 def test_what_became_resident_without_a_word_is_said_with_the_end(house: House) -> None:
     house.submit("1", prefix("abcdef"))
     begun = house.engine.begin()

@@ -273,15 +273,16 @@ class Driver:
 
     def _say(self, flight: Flight, reply: Accepted | Started | Progress | Tokens | Last, now: float) -> None:
         """Tells the client; a question is answered by its last reply alone."""
-        self.stories.heard(flight.key, reply, now)
         if not flight.is_question or not isinstance(reply, Accepted | Started):
-            self._reply(*flight.address, reply)
+            self._reply(flight.key.client, flight.key.op, reply)
+        self.stories.heard(flight.key, reply, now)
 
     def _finish(self, flight: Flight, last: Last, now: float) -> None:
+        """The client is told before the books are kept: it waits."""
         del self._flights[flight.key]
+        self._say(flight, last, now)
         self._house.used(now)
         self.figures.ended(flight, last, now)
-        self._say(flight, last, now)
         if log.isEnabledFor(logging.INFO):
             log.info("%s of %s: %s", flight.key.op, flight.client, flight.summary(last, now))
         for client, op in self._confirmations.ended(flight.key):

@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import blake2b
 
 import numpy as np
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from modeld.contents import NOTHING, Contents, chat_of
 from modeld.engine.messages import Encode, Encoded, Ended, Failed, Generated, Probe, Probed, Run, Save, Saved
@@ -61,34 +61,24 @@ class Flight:
     reused: int = 0
     resident: int = 0
     handle: str = ""
+    is_question: bool = field(init=False)
+    is_house: bool = field(init=False)  # nobody asked for it
+    is_guess: bool = field(init=False)
     end: Ended | Encoded | Saved | Failed | Probed | Acknowledged | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self.is_question = isinstance(self.message, Question)
+        self.is_house = isinstance(self.message, Probe)
+        self.is_guess = not isinstance(self.message, Question) and self.message.speculative
 
     @property
     def client(self) -> str:
         return self.key.client
 
     @property
-    def address(self) -> tuple[str, str]:
-        """(client, op): where its replies go."""
-        return self.key.client, self.key.op
-
-    @property
-    def is_question(self) -> bool:
-        return isinstance(self.message, Question)
-
-    @property
-    def is_house(self) -> bool:
-        """Whether nobody asked for it."""
-        return isinstance(self.message, Probe)
-
-    @property
     def switches(self) -> bool:
         """Whether it changes what is loaded."""
         return isinstance(self.message, Load | Unload)
-
-    @property
-    def is_guess(self) -> bool:
-        return not isinstance(self.message, Question) and self.message.speculative
 
     @property
     def session_name(self) -> str | None:
@@ -175,7 +165,8 @@ class Flight:
         if self.session and not self.is_guess:
             contents = self.session.contents
             answer = None if contents.answer is None else contents.answer + message.text
-            self.session.contents = evolve(contents, ids=contents.ids + _as_bytes(message.ids), answer=answer)
+            ids = contents.ids + _as_bytes(message.ids)
+            self.session.contents = Contents(ids=ids, chat=contents.chat, answer=answer)
 
     def ended(self, message: Ended | Encoded | Saved | Failed | Probed) -> Progress | None:
         """What of the prompt became resident since it was last said."""
@@ -211,12 +202,17 @@ class Flight:
         return self.session.contents.head if self.session else 0
 
     def _timings(self, ended: Ended | None, now: float) -> Timings:
-        return evolve(
-            ended.timings if ended else Timings(),
+        engine = ended.timings if ended else Timings()
+        return Timings(
             queue=self.queue_ms(now),
-            first_pass=self._since_arrival(ended.first_pass_at if ended else None),
+            tokenise=engine.tokenise,
+            prefill=engine.prefill,
             first_token=self._since_arrival(self.first_token),
+            decode=engine.decode,
             total=self._since_arrival(now),
+            stopped_chunk=engine.stopped_chunk,
+            chunk=engine.chunk,
+            first_pass=self._since_arrival(ended.first_pass_at if ended else None),
         )
 
     def _since_arrival(self, when: float | None) -> float:

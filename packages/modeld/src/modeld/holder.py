@@ -179,11 +179,11 @@ class Holder:
                 self._saved(flight, message, now)
             case Ended() | Failed() | Encoded() | Probed():
                 if isinstance(message, Ended) and message.last:
-                    self._generated(flight, message.last, now)
+                    self._generated(flight, message.last, now, last=True)
                 self._ended(flight, message, _was_stopped(message), now)
 
-    def _generated(self, flight: Flight, message: Generated, now: float) -> None:
-        if flight.first_token is None:
+    def _generated(self, flight: Flight, message: Generated, now: float, *, last: bool = False) -> None:
+        if flight.first_token is None and not last:  # with the last one comes the end, and nothing can run again
             self._tell(schedule.EngineProduced(flight.key), now)
         flight.generated(message, now)
         self._say(flight, Tokens(text=message.text, ids=message.ids), now)

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
+from cattrs.cols import namedtuple_dict_structure_factory
 from cattrs.preconf.json import JsonConverter, make_converter
 from cattrs.strategies import configure_tagged_union
 
 from modeld.schedule.board import Board
 from modeld.schedule.journal import Entry, Segment
 from modeld.schedule.limits import ScheduleLimits
-from modeld.schedule.messages import Command, End, Event, Fail
+from modeld.schedule.messages import Command, End, Event, Fail, OpKey
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,9 @@ class _Start:
 
 def _converter() -> JsonConverter:
     converter = make_converter(forbid_extra_keys=True)
+    as_map = namedtuple_dict_structure_factory(OpKey, converter, "from_converter", True)
+    converter.register_structure_hook(OpKey, as_map)
+    converter.register_unstructure_hook(OpKey, OpKey._asdict)
     for union in (Event, Command, End | Fail):
         configure_tagged_union(union, converter, tag_name="is", tag_generator=lambda cls: str(cls.__name__).lower())
     optional = End | Fail | None

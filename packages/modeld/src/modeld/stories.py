@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from modeld.schedule.messages import OpKey, Start
 from modelwire.messages import (
@@ -59,7 +59,8 @@ class Story:
                 self._tokens += len(reply.ids)
                 if self._tokens == len(reply.ids):
                     if self._progress:
-                        self._advanced(evolve(self._progress, done=self._progress.total), now)
+                        total = self._progress.total
+                        self._advanced(Progress(reused=self._progress.reused, done=total, total=total), now)
                     self.note(now, self._first_token)
             case Done() | Error() | TokenIds() | Acknowledged() | SnapshotTaken():
                 self.over = True

@@ -3,7 +3,6 @@
 It decides nothing (`scheduler` does). It is plain data, so a record of events can begin with it.
 """
 
-from collections.abc import Iterator
 from copy import deepcopy
 
 from attrs import define, field
@@ -34,9 +33,10 @@ class Board:
     def copy(self) -> "Board":
         return deepcopy(self)
 
-    def waiters(self) -> Iterator[Life]:
+    def waiters(self) -> list[Life]:
         """In the order in which they would start."""
-        return (life for kind in _ORDER for life in self.waiting[kind])
+        waiting = self.waiting
+        return [*waiting[Kind.REAL], *waiting[Kind.GUESS], *waiting[Kind.HOUSE]]
 
     def ahead_of(self, kind: Kind) -> int:
         """How many operations are there before one of this kind that comes now."""
@@ -44,14 +44,14 @@ class Board:
         return sum(len(self.waiting[other]) for other in before) + (self.running is not None)
 
     def live(self) -> list[Life]:
-        return [self.running, *self.waiters()] if self.running else list(self.waiters())
+        return [self.running, *self.waiters()] if self.running else self.waiters()
 
     def find(self, key: OpKey) -> Life | None:
         return next((life for life in self.live() if life.op.key == key), None)
 
     def check(self, limits: ScheduleLimits) -> None:
         """Raises AssertionError where the scheduler's rules are broken."""
-        waiting, running = list(self.waiters()), self.running
+        waiting, running = self.waiters(), self.running
         keys = [life.op.key for life in self.live()]
         assert len(keys) == len(set(keys)), "an operation is held twice"
         assert all(life.op.kind is kind for kind in Kind for life in self.waiting[kind])

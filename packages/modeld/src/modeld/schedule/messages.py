@@ -1,6 +1,7 @@
 """Owns what goes into the scheduler (events) and what comes out of it (commands). No logic."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -16,9 +17,11 @@ class Kind(StrEnum):
     HOUSE = "house"
 
 
-@frozen
-class OpKey:
-    """An operation's name in the daemon: the client's connection and the id that the client chose."""
+class OpKey(NamedTuple):
+    """An operation's name in the daemon: the client's connection and the id that the client chose.
+
+    A tuple, as it is hashed and compared many times in each operation.
+    """
 
     client: str
     op: str

@@ -83,7 +83,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        return sum(1 for _ in self._board.waiters())
+        return len(self._board.waiters())
 
     def ahead_of(self, kind: Kind) -> int:
         return self._board.ahead_of(kind)
@@ -260,7 +260,7 @@ class Scheduler:
         return self._board.running
 
     def _expire(self, before: float) -> None:
-        for life in list(self._board.waiters()):
+        for life in self._board.waiters():
             if life.expires is not None and life.expires < before:
                 self._let_go(life, End(key=life.op.key, reason=Reason.EXPIRED))
 
@@ -270,9 +270,9 @@ class Scheduler:
             self._let_go(running, End(key=running.op.key, reason=Reason.PREEMPTED))
 
     def _admit(self) -> None:
-        life = next(self._board.waiters(), None)
-        if life is None or self._board.running:
+        if self._board.running or not (waiters := self._board.waiters()):
             return
+        life = waiters[0]
         if self._board.asleep and not life.op.switches:
             self._board.asleep = False
             self._commands.append(Wake())
