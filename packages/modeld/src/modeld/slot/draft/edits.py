@@ -68,7 +68,6 @@ class Habits:
     _shown: dict[Where, Edit] = field(factory=dict)
     _twice: dict[Where, Edit] = field(factory=dict)
     _follow: int | None = None
-    _agreed: int = 0
     _home: int | None = None  # where the copy was left, until the way back is found or given up
     _left_at: int = 0
 
@@ -85,16 +84,14 @@ class Habits:
         """The last of `tokens` is new; `match` is where the ones up to it stood before."""
         if self._follow is not None and tokens[self._follow] == tokens[-1]:
             self._follow += 1
-            self._agreed += 1
             return
         if self._follow is not None:
-            if self._agreed >= STEADY:
-                self._home, self._left_at = self._follow, len(tokens) - 1
+            self._home, self._left_at = self._follow, len(tokens) - 1
             self._follow = None
         if self._home is not None:
             self._return(tokens, self._home)
         elif match.length >= STEADY:
-            self._follow, self._agreed = match.follow, match.length
+            self._follow = match.follow
 
     def _return(self, tokens: list[int], home: int) -> None:
         said = len(tokens) - self._left_at
@@ -102,7 +99,7 @@ class Habits:
             if said >= RESUMED and tokens[follow - RESUMED : follow] == tokens[-RESUMED:]:
                 edit = Edit(tuple(tokens[home : follow - RESUMED]), tuple(tokens[self._left_at : -RESUMED]))
                 self._see((tokens[home - 1], tokens[home]), edit)
-                self._follow, self._agreed, self._home = follow, STEADY, None
+                self._follow, self._home = follow, None
                 return
         if said >= LONGEST_EDIT + RESUMED:
             self._home = None
