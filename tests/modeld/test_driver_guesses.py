@@ -1,20 +1,26 @@
 """Guesses through the driver and an in-memory engine."""
 
+from collections.abc import Callable
+
 import pytest
 from attrs import evolve
 
+from modeld.engine.messages import Run
+from modeld.runs import digest
 from modeld.sessions import SessionLimits
-from modeld.testing import as_text
+from modeld.testing import as_ids, as_text
 from modelwire.errors import ErrorCode
 from modelwire.messages import (
     Decode,
     DecodeConfig,
+    Prompt,
     Reason,
     SlotOperation,
     Started,
     Tokens,
+    Turn,
 )
-from tests.modeld.house import House, prefix, suffix, turn
+from tests.modeld.house import House, chat, prefix, suffix, text, turn
 
 
 @pytest.fixture
@@ -56,6 +62,28 @@ def test_a_guess_that_goes_ahead_says_its_answer_and_changes_nothing_of_its_sess
     assert house.done("2").head == 3
     house.submit("3", suffix("d"))
     assert as_text(house.last_run().base) == "abc"
+
+
+@pytest.mark.parametrize("words", [text, chat])
+def test_s10_a_guessed_turn_asks_the_engine_for_what_the_asked_one_does(
+    house: House, words: Callable[[str], Prompt]
+) -> None:
+    asked = Turn(session="s", prefix=words("abc"), suffix=words("de"))
+    for op, message in {"1": evolve(asked, speculative=True), "2": asked}.items():
+        house.submit(op, message)
+        house.run()
+    guess, real = house.engine.sent
+    assert isinstance(real, Run)
+    assert guess == evolve(real, guess=True, decode=None)
+
+
+def test_s10_guesses_are_the_same_only_where_all_of_their_bytes_are() -> None:
+    runs = [
+        Run(client="ann", session="s", guess=True, base=base, prompt=prompt)
+        for base in (b"", as_ids("a"))
+        for prompt in (text("abc"), text("ab") + text("c"), text("a") + text("bc"), text("abtext Falsec"), chat("abc"))
+    ]
+    assert len({digest(run) for run in runs}) == len(runs)
 
 
 def test_a_guess_that_goes_ahead_is_no_duplicate_of_one_that_does_not(house: House) -> None:

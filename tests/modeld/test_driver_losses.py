@@ -82,6 +82,49 @@ def test_s8_a_client_found_gone_by_the_end_of_one_operation_leaves_no_session_of
     assert house.driver.clients == set()
 
 
+def test_s3_an_operation_that_could_not_start_is_not_stopped_though_its_client_is_found_gone(house: House) -> None:
+    """A stop would be set while nothing runs."""
+    replies = house.driver._reply
+
+    def gone_when_told(client: str, op: str, message: Any) -> None:
+        replies(client, op, message)
+        if isinstance(message, Done) and op == "1":
+            house.driver.client_gone(client, house.now)
+
+    house.submit("1", turn("abc"))
+    house.submit("2", suffix("d", "empty"))
+    house.driver._reply = gone_when_told
+    house.run()
+    assert house.error("2").code == ErrorCode.BAD_REQUEST
+    assert not house.engine.stop_set
+    assert house.driver.live == 0
+
+
+def test_s8_a_fault_in_one_reply_does_not_hold_up_what_comes_later(house: House) -> None:
+    replies = house.driver._reply
+
+    def broken(client: str, op: str, message: Any) -> None:
+        raise RuntimeError(op)
+
+    house.submit("1", turn("abc"))
+    house.driver._reply = broken
+    with pytest.raises(RuntimeError):
+        house.say(house.engine.end())
+    house.driver._reply = replies
+    house.submit("2", turn("abc"))
+    house.run()
+    assert house.done("2").reason is Reason.END
+
+
+def test_s1_what_an_engine_says_after_an_operation_has_ended_reaches_nobody(house: House) -> None:
+    house.submit("1", turn("abc"))
+    house.run("d")
+    said = list(house.replies)
+    house.say(house.engine.generate("e"))
+    assert house.replies == said
+    assert house.contents() == "abcd"
+
+
 @pytest.mark.parametrize("again", [Decode(session="s"), suffix("de")])
 def test_s13_an_operation_that_runs_again_brings_no_ids_of_the_model_before_to_another(
     house: House, again: Asked
@@ -143,6 +186,20 @@ def test_a_guess_that_is_lost_with_its_engine_is_counted_and_not_run_again(house
     assert house.driver.figures.wasted_s == 3.0
     house.say(house.engine.ready())
     assert house.engine.running is None
+
+
+def test_s13_what_a_guess_had_done_when_its_engine_was_lost_stays_wasted(house: House) -> None:
+    for op, content in {"1": "ab", "2": "abc"}.items():
+        house.submit(op, turn(content, speculative=True))
+        house.say(house.engine.begin(), house.engine.advance())
+        house.now += 3.0
+        if op == "1":
+            house.lose_engine()
+            house.say(house.engine.ready())
+    house.say(house.engine.end())
+    house.submit("3", turn("abc"))
+    house.say(house.engine.begin(), house.engine.end(guessed=3))
+    assert house.driver.figures.wasted_s == 3.0
 
 
 def test_a_stop_for_a_lost_engine_does_not_reach_the_next_operation(house: House) -> None:

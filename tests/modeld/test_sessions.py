@@ -23,6 +23,17 @@ def test_the_session_used_longest_ago_gives_way_to_a_new_one_of_its_client() -> 
     assert sessions.take_closed() == ()
 
 
+def test_s11_sessions_closed_since_are_named_with_those_that_did_not_reach_the_engine() -> None:
+    sessions = Sessions()
+    for name in ("a", "b"):
+        real(sessions, "ann", name)
+    sessions.close("ann", "a")
+    closed = sessions.take_closed()
+    sessions.close("ann", "b")
+    sessions.put_back(closed)
+    assert sessions.take_closed() == (("ann", "a"), ("ann", "b"))
+
+
 def test_all_clients_together_have_a_bound() -> None:
     sessions = Sessions(SessionLimits(per_client=2, total=2))
     for client in ("ann", "bob", "cy"):

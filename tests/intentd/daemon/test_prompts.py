@@ -4,10 +4,12 @@ import threading
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from intentd import planner, texts
 from intentd.intake import Intake
 from intentd.messages import GetPrompt, ShownPrompt
+from intentd.plan.events import Changed
 from intentd.plan.privacy import Scrubbed
 from intentd.plan.turns import TurnError
 from modelwire.errors import WireError
@@ -45,6 +47,21 @@ async def test_the_prompt_that_is_shown_is_the_prompt_that_is_sent(house: House)
             await ask(house, door, intent=intent, offer="3")
             sent = turns(house, speculative=False)[-1]
             assert "".join(content for _, content in shown.messages) == prompt_of(sent)
+
+
+async def test_s10_a_kept_turn_is_given_for_the_same_context_and_changes_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "content", lambda workspace, blob: b"before\n")
+    async with house.connect() as door:
+        await house.command(door, "plain")
+    offering, make = house.app.offers.all()[0], house.app.planner.turn
+    kept = await make(offering, "explain", 4096)
+    with pytest.raises(TurnError, match="too small"):
+        await make(offering, "explain", 10)
+    changed = evolve(offering, changed=(Changed(offering.failure.path, "0" * 40),))
+    assert "-before" in str((await make(changed, "explain", 4096)).suffix)
+    assert await make(offering, "explain", 4096) == kept
 
 
 async def test_a_guess_to_explain_serves_a_fix_up_to_the_last_sentence(house: House) -> None:

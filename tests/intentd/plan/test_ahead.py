@@ -61,6 +61,12 @@ def test_what_holds_is_the_text_however_an_editor_tells_of_it(
     assert ahead.follow(document, document.replace(Place(*start), Place(*end), text)) is holds
 
 
+def test_i2_another_rest_of_the_line_that_is_as_long_ends_it() -> None:
+    document = Document.of("f(x)\n")
+    ahead = made(document, 0, 2, "a, ")
+    assert not ahead.follow(document, document.replace(Place(0, 2), Place(0, 3), "y"))
+
+
 def test_a_line_that_was_taken_can_be_taken_back() -> None:
     document = Document.of("first\nx = \nlast\n")
     ahead = made(document, 1, 4, "width\ny = height")

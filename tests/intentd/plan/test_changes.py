@@ -105,9 +105,10 @@ def test_a_bounded_number_of_files_is_compared(failures: Failures, template: Tem
 def test_a_long_diff_moves_nothing_before_it(
     failures: Failures, template: Template, project: dict[str, str], lines: int
 ) -> None:
-    path = "/project/shop/prices.py"
+    """S10."""
+    path, failure = "/project/shop/prices.py", evolve(failures("plain")[0], traceback=("t" * 60,) * 400)
     before = {path: "\n".join(f"x = {n}" for n in range(min(lines, 700))) + "\n" + project[path]}
-    text = text_of(failures("plain")[0], template, project, before)
-    alone = text_of(failures("plain")[0], template, project, {})
+    text = text_of(failure, template, project, before)
+    alone = text_of(failure, template, project, {})
     assert text.partition("last commit:")[0] == alone.partition("last commit:")[0]
     assert len(text) < template.characters + 3000

@@ -100,6 +100,15 @@ def test_the_window_begins_at_a_block_and_stays_while_one_types() -> None:
     assert len(starts) == 1
 
 
+def test_s10_the_window_stays_while_lines_are_typed_too() -> None:
+    text = "\n".join(f"def f{number}():\n    return {number}\n" for number in range(600)) + "\n"
+    starts = set()
+    for _ in range(STEP // 50):
+        text += "    " + "x" * 45 + "\n"
+        starts.add(text_of(built(evolve(VIEW, text=text), text.count("\n"), 0)).partition("\n")[0])
+    assert len(starts) <= 2
+
+
 def test_a_line_that_may_not_be_shown_as_it_is_gets_nothing() -> None:
     with pytest.raises(TurnError, match="cannot be shown"):
         build_inline(VIEW, evolve(VIEW, text="def f():\n    [redacted]\n"), 1, 8, gap=(), context=4096)

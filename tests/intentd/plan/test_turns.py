@@ -8,7 +8,7 @@ from attrs import evolve
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
 from intentd.plan.turns import CHARACTERS_PER_TOKEN, MAX_FILES, PlannedTurn, TurnError, anchor, build
-from modelwire.messages import ChatMessage
+from modelwire.messages import ChatMessage, DecodeConfig
 
 Failures = Callable[[str], Sequence[Failure]]
 TurnOf = Callable[..., PlannedTurn]
@@ -105,6 +105,16 @@ def test_the_same_inputs_make_the_same_bytes(failures: Failures, turn_of: TurnOf
     first, second = failures(style), failures(style)
     assert [turn_of(failure) for failure in first] == [turn_of(failure) for failure in second]
     assert [turn_of(failure).key for failure in first] == [turn_of(failure).key for failure in second]
+
+
+def test_s10_turns_that_differ_in_anything_that_is_sent_have_other_keys() -> None:
+    one, other = (ChatMessage(role="user", content=content) for content in "ab")
+    turns = [
+        PlannedTurn(prefix=prefix, suffix=suffix, decode=DecodeConfig(max_tokens=most))
+        for prefix, suffix in (((one,), (other,)), ((one,), ()), ((one, other), ()), ((), (one, other)))
+        for most in (1, 2)
+    ]
+    assert len({turn.key for turn in turns}) == len(turns)
 
 
 def test_colours_and_control_characters_change_no_byte(failures: Failures, turn_of: TurnOf) -> None:

@@ -26,6 +26,19 @@ async def test_after_a_death_a_new_epoch_begins(start: Start, nursery: Nursery) 
     assert nursery.children[0].buried
 
 
+async def test_s3_a_stop_that_was_meant_for_a_lost_engine_does_not_reach_the_next_one(
+    start: Start, nursery: Nursery
+) -> None:
+    """What it measures while it loads would be stopped."""
+    supervisor = await start()
+    child = await ready(nursery)
+    assert supervisor._flag is not None
+    supervisor.set_stop()
+    child.dies()
+    await ready(nursery, 2)
+    assert not supervisor._flag.is_set()
+
+
 async def test_no_message_of_an_older_epoch_is_told(start: Start, nursery: Nursery) -> None:
     supervisor = await start(first=0.01)
     old = await ready(nursery)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from modeld.engine.config import EngineConfig
+from modeld.engine.frames import framed
 from modeld.engine.messages import (
     Advanced,
     Begun,
@@ -116,14 +117,24 @@ async def test_s13_a_prompt_of_one_chunk_is_measured_by_its_first_token_and_a_de
     assert await watch.allows_after(Begun(ids=bytes(4 * 3000), reused=100), 1.0) == round(20 * 0.4 / 100 * CHUNK, 3)
 
 
+async def test_an_alarm_that_was_set_for_something_else_ends_no_engine(start: Start, nursery: Nursery) -> None:
+    supervisor = await start()
+    child = await ready(nursery)
+    supervisor.send(RUN)
+    supervisor._ring()
+    child.says(ENDED)
+    await nursery.until(lambda: nursery.told[-1] == ENDED)
+
+
 def test_the_first_chunk_has_longer_where_chunks_are_larger() -> None:
     bounds = [Pace(Patience(), chunk).longest_silence(filling=True) for chunk in (64, 512, 2048)]
     assert bounds == [300.0, 300.0, 1200.0]
 
 
-async def test_an_engine_that_talks_nonsense_is_killed(start: Start, nursery: Nursery) -> None:
+@pytest.mark.parametrize("nonsense", [b"\xff\xff\xff\xff", framed(b"nonsense")], ids=["no frame", "no message"])
+async def test_an_engine_that_talks_nonsense_is_killed(start: Start, nursery: Nursery, nonsense: bytes) -> None:
     await start()
     child = await ready(nursery)
-    child.reader.data_received(b"\xff\xff\xff\xff")
+    child.reader.data_received(nonsense)
     await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
     assert "unreadable" in cast(EngineGone, nursery.told[-1]).reason

@@ -105,6 +105,18 @@ async def test_another_model_is_loaded_when_the_one_before_is_gone(start: Start,
     assert nursery.children[2].model == "/other.gguf"
 
 
+async def test_s13_that_an_engine_became_ready_as_another_model_was_wanted_is_not_told(
+    start: Start, nursery: Nursery
+) -> None:
+    """It would be taken for that model."""
+    supervisor = await start()
+    nursery.children[0].says(READY)
+    supervisor.load("/other.gguf")
+    await nursery.until(lambda: len(nursery.children) == 2)
+    assert nursery.told == []
+    await ready(nursery, 2)
+
+
 async def test_after_a_refusal_another_model_can_be_loaded(start: Start, nursery: Nursery) -> None:
     supervisor = await start()
     nursery.children[0].says(Refused(message="no"))

@@ -62,6 +62,13 @@ def test_nobody_waits_for_an_engine_that_cannot_become_ready() -> None:
     assert words(play(scheduler, EngineLost())) == ["fail r1 not_ready retry"]
 
 
+def test_s1_nothing_but_a_switch_starts_on_an_engine_that_does_not_become_ready() -> None:
+    scheduler = Scheduler(ScheduleLimits(losses=2))
+    play(scheduler, EngineLost(), EngineLost())
+    assert words(play(scheduler, real("r1"))) == ["accept r1"]
+    assert words(play(scheduler, EngineReady())) == ["start r1"]
+
+
 def test_a_switch_waits_its_turn_stops_a_guess_and_what_comes_later_waits_for_it() -> None:
     """S1, S2."""
     scheduler = ready()

@@ -56,3 +56,17 @@ def test_a_native_backend_ends_at_stop_strings_end_tokens_and_the_flag(bench: Ma
     here = bench(**script)
     here.flag.after = 6
     assert here.run("abcd", decode=DecodeConfig(max_tokens=200)).ended.reason is Reason.PREEMPTED
+
+
+def test_s2_a_native_answer_ends_with_the_step_in_which_it_was_stopped(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the library does not look at the flag."""
+
+    def deaf(self: FakeBackend, sequence: int, tape: Ids, config: DecodeConfig) -> Iterator[list[int]]:
+        self._stop.set()  # type: ignore[attr-defined]
+        yield from ([97], [98], [99])
+
+    monkeypatch.setattr(FakeBackend, "generate", deaf)
+    said = bench(fork="content").run("abcd", decode=TEN)
+    assert (said.ended.reason, said.ids) == (Reason.PREEMPTED, [97])

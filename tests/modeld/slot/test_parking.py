@@ -34,6 +34,15 @@ def test_s4_two_sessions_that_do_not_fit_together_take_turns_without_prefill(ben
     assert figures.parked_bytes > 0
 
 
+def test_s6_the_saved_beginning_of_a_tape_has_no_logits_of_its_end(bench: MakeBench) -> None:
+    here = bench(**TIGHT)
+    ids = here.run(ONE).prompt_ids[:100]
+    here.slot.save(Save(client="ann", place="snapshot", ids=np.array(ids, "<i4").tobytes()))
+    here.run(closed=(("ann", "one"),))
+    assert here.run(base=ids).begun.reused == 100
+    assert here.slot.shelf.tapes[0].kept is None
+
+
 def test_of_several_parked_tapes_the_one_that_saves_most_comes_back(bench: MakeBench) -> None:
     here = bench(**TIGHT)
     for number in (1, 2, 3, 4):

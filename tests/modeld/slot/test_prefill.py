@@ -49,7 +49,26 @@ def test_what_says_nothing_about_prefill_is_not_learned(tokens: int, seconds: fl
 
 def test_s2_a_guesss_chunks_cost_no_more_than_the_budget(bench: Callable[..., Any]) -> None:
     here = bench(token_ms=1, chunk=512)
-    here.run("a" * 600, decode=DecodeConfig(max_tokens=5))
+    real = here.run("a" * 600, decode=DecodeConfig(max_tokens=5))
     guess = here.run("b" * 600, guess=True)
     lengths = [0, *(m.length for m in guess.messages if isinstance(m, Advanced))]
     assert max(b - a for a, b in pairwise(lengths)) in (149, 150)
+    assert real.ended.timings.chunk == pytest.approx(512)
+    assert guess.ended.timings.chunk == pytest.approx(150, abs=1)
+
+
+def test_s2_a_stopped_chunk_does_not_count_as_a_fast_one(bench: Callable[..., Any]) -> None:
+    here = bench(token_ms=1, chunk=512, poll_tokens=16)
+    before = here.run("a" * 600).ended.timings.chunk
+    here.flag.after = 4
+    stopped = here.run("b" * 600, session="two").ended
+    assert (stopped.usage.chunks_stopped, stopped.timings.chunk) == (1, before)
+
+
+def test_s5_where_positions_are_kept_in_blocks_a_guesss_chunks_end_with_blocks(bench: Callable[..., Any]) -> None:
+    here = bench(fork="content", token_ms=1, chunk=512)
+    here.run("a" * 101)
+    guess = here.run("a" * 101 + "b" * 600, guess=True)
+    lengths = [m.length for m in guess.messages if isinstance(m, Advanced)]
+    assert len(lengths) > 3
+    assert not any(length % here.backend.block for length in lengths[:-1])

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from modeld.backends.fake import FakeBackend
 from modeld.engine.messages import Advanced, Begun, Encode, Encoded, Ended, Failed, Generated
 from modelwire.messages import ChatMessage, DecodeConfig, Outcome, Reason, Text
 
@@ -49,6 +51,25 @@ def test_s6_kept_logits_answer_no_longer_prompt(bench: MakeBench) -> None:
     assert again.ids == bench().run(base=longer, decode=TEN).ids
 
 
+def test_s6_kept_logits_stay_though_the_library_writes_all_of_them_to_one_place(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, right = bench(), FakeBackend.logits
+    place = np.zeros(here.backend.vocabulary.size, np.float32)
+
+    def written(self: FakeBackend, row: int) -> Any:
+        place[:] = right(self, row)
+        return place
+
+    monkeypatch.setattr(FakeBackend, "logits", written)
+    here.run("abcd", guess=True)
+    here.run("wxyz", session="two")
+    again = here.run("abcd", decode=TEN)
+    assert again.ended.usage.forward_passes == 0
+    monkeypatch.undo()
+    assert again.ids == bench().run("abcd", decode=TEN).ids
+
+
 def test_a_prefix_that_is_resident_costs_nothing_and_cuts_nothing(bench: MakeBench) -> None:
     here = bench()
     here.run("abcdefgh")
@@ -86,6 +107,15 @@ def test_s9_a_stopped_answer_says_nothing_more(bench: MakeBench) -> None:
     assert said.ended.reason is Reason.PREEMPTED
     assert said.ids == whole.ids[: len(said.ids)]
     assert len(said.ids) < 10
+
+
+@pytest.mark.parametrize("fork", ["cells", "content"])
+def test_s2_an_answer_that_is_stopped_before_its_first_token_does_not_begin(bench: MakeBench, fork: str) -> None:
+    here = bench(fork=fork)
+    here.run("abcdefgh", guess=True)
+    here.flag.set()
+    said = here.run("abcdefgh", decode=TEN)
+    assert (said.ended.reason, said.ids, said.ended.usage.generated) == (Reason.PREEMPTED, [], 0)
 
 
 def test_a_real_operation_evicts_guesses_first_then_ownerless_then_the_oldest_session(bench: MakeBench) -> None:

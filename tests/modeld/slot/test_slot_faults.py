@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from modeld.backends.base import Ids
-from modeld.backends.fake import Fault
+import pytest
+
+from modeld.backends.base import Extended, Ids
+from modeld.backends.fake import FakeBackend, Fault
 from modeld.slot.draft import NoDrafts
 from modelwire.messages import DecodeConfig, Outcome, Reason
 
@@ -58,6 +60,16 @@ def test_s12_a_failure_costs_only_the_tape_that_it_hit(bench: MakeBench) -> None
     assert (failed.code, failed.retry) == ("engine_failed", True)
     assert here.tapes() == [("real", "ann/one", 8)]
     assert here.run("abcdefgh and more", decode=TEN).ids == bench().run("abcdefgh and more", decode=TEN).ids
+
+
+@pytest.mark.parametrize(("length", "stopped"), [(7, False), (9, True), (9, False)])
+def test_s6_a_library_that_says_it_did_what_it_was_not_asked_for_has_failed(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch, length: int, stopped: bool
+) -> None:
+    here = bench()
+    monkeypatch.setattr(FakeBackend, "extend", lambda *_: Extended(length=length, stopped=stopped))
+    assert here.run("abcdefgh").failed.code == "engine_failed"
+    assert here.tapes() == []
 
 
 def test_no_cells_after_all_evicts_and_tries_again(bench: MakeBench) -> None:

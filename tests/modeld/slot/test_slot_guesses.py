@@ -84,6 +84,14 @@ def test_s5_a_stopped_guess_keeps_its_finished_chunks(bench: MakeBench) -> None:
     assert here.run(LONG, decode=TEN).ids == bench().run(LONG, decode=TEN).ids
 
 
+def test_s5_a_guess_without_room_for_all_of_it_keeps_what_has_room(bench: MakeBench) -> None:
+    here = bench(context=64, cells=100)
+    here.run("a" * 50)
+    guess = here.run("b" * 60, guess=True)
+    assert (guess.ended.reason, guess.ended.length) == (Reason.CONTEXT, 48)
+    assert here.run("b" * 60, session="two").begun.reused == 48
+
+
 def test_a_guess_that_is_stopped_at_once_leaves_no_empty_tape(bench: MakeBench) -> None:
     here = bench()
     here.flag.set()

@@ -12,6 +12,7 @@ from modeld.backends.base import Ids
 from modeld.engine.messages import DraftFigures
 from modeld.slot.draft import Costs, Drafter, Lengths
 from modeld.slot.draft import drafter as module
+from modeld.slot.draft.ledger import FIRST_REST, LONGEST_REST
 from modeld.slot.draft.lengths import BUCKETS
 
 FLAT = {1: 0.013, 2: 0.014, 4: 0.016, 8: 0.018, 16: 0.024, 32: 0.040}
@@ -96,6 +97,63 @@ def test_while_the_ledger_is_off_nothing_is_drafted() -> None:
     while drafter.ledger.on:
         drafter.ledger.enter(accepted=0, seconds=1.0, single=0.1)
     assert drafter.propose(ids([*file, *file[:8]]), 9) == []
+
+
+def test_steps_without_drafts_bring_the_next_try_nearer_and_another_answer_waits_no_longer() -> None:
+    file = noise(17, 200)
+    drafter = new()
+    drafter.follow(ids(file))
+    for _ in range(4):
+        drafter.ledger.rest(LONGEST_REST)
+        while drafter.ledger.on:
+            drafter.ledger.enter(accepted=0, seconds=1.0, single=0.1)
+    drafter.begin()
+    for said in range(9, 9 + FIRST_REST):
+        assert drafter.propose(ids([*file, *file[:said]]), 9) == []
+        drafter.observe(0, FLAT[1])
+    assert drafter.propose(ids([*file, *file[: 9 + FIRST_REST]]), 9)
+
+
+def test_another_answer_is_not_taken_to_copy_as_the_last_one_did() -> None:
+    drafter = new()
+    fresh = drafter.lengths.acceptance.steady
+    drafter.lengths.acceptance.observe(0, 32, right=False)
+    drafter.begin()
+    assert drafter.lengths.acceptance.steady == fresh
+
+
+def test_d3_what_a_step_took_is_told_with_its_rows_and_the_depth_of_its_tape(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[float, ...]] = []
+    monkeypatch.setattr(Costs, "observe", lambda _, *step: told.append(step))
+    file = noise(18, 600)
+    drafter = new()
+    drafter.begin()
+    tape = [*file, *file[:9]]
+    while not (draft := drafter.propose(ids(tape), 9)):
+        drafter.observe(0, 0.013)
+        assert told.pop() == (1, 0.013, len(tape))  # also while not all of it has been read
+    drafter.observe(4, 0.018)
+    assert told == [(1 + len(draft), 0.018, len(tape))]
+
+
+@pytest.mark.parametrize("dear", [False, True])
+def test_d3_where_depth_makes_rows_as_dear_as_steps_nothing_is_drafted_behind_a_long_tape(dear: bool) -> None:
+    file = noise(19, 2_000)
+    drafter = new()
+    drafter.follow(ids(file))
+    drafter.begin()
+    drafter.lengths.costs.single = drafter.lengths.costs.further = 50e-6 * dear
+    assert bool(drafter.propose(ids([*file, *file[:9]]), 9)) is not dear
+
+
+def test_d3_where_a_text_ends_too_soon_for_the_length_that_pays_the_one_below_is_taken() -> None:
+    file = noise(20, 80)
+    drafter = new({1: 0.012, 2: 0.014, 8: 0.020, 9: 0.045, 31: 0.050, 32: 0.051})
+    drafter.follow(ids(file))
+    drafter.follow(ids(noise(21, 50)))
+    drafter.begin()
+    for said, drafted in ((33, 31), (68, 7)):
+        assert len(drafter.propose(ids([*noise(21, 50), *file[:said]]), 31)) == drafted
 
 
 def test_every_generated_token_that_was_foretold_or_not_is_learned_from() -> None:

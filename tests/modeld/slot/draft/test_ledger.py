@@ -57,6 +57,17 @@ def test_drafting_that_pays_stays_on_and_shortens_the_next_rest() -> None:
     assert rest_of(ledger) == FIRST_REST
 
 
+def test_another_answer_waits_no_longer_than_the_first_rest_but_as_long() -> None:
+    """D3: answers that are short and many would each lose a retry's budget."""
+    ledger = Ledger()
+    for _ in range(4):
+        lose_until_off(ledger)
+        rest_of(ledger)
+    lose_until_off(ledger)
+    ledger.begin()
+    assert rest_of(ledger) == FIRST_REST
+
+
 def test_a_good_past_does_not_hide_a_bad_present_for_long() -> None:
     ledger = Ledger()
     for _ in range(1_000):

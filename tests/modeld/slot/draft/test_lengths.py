@@ -89,6 +89,37 @@ def test_one_disturbed_step_hardly_moves_the_costs() -> None:
     for _ in range(REFRESH - 1):
         costs.observe(1, FLAT[1])
     assert costs.table[1] < 1.1 * FLAT[1]
+    costs.observe(1, 0.0)
+    assert costs.seconds[0] > 0.97 * FLAT[1]
+
+
+def test_d3_the_table_is_made_anew_after_some_steps_and_not_at_every_one() -> None:
+    """To make it, and to choose all lengths again, would cost at every step more than drafts give."""
+    costs = Costs.measured(FLAT)
+    table = costs.table
+    for _ in range(REFRESH - 1):
+        costs.observe(1, FLAT[1])
+    assert costs.table is table
+    costs.observe(1, FLAT[1])
+    assert costs.table is not table
+
+
+def test_what_the_first_steps_of_a_deep_tape_tell_is_known_at_once() -> None:
+    costs = Costs.measured(STEEP)
+    costs.deepen(1_000)
+    for rows in (1, 6):
+        for _ in range(2):
+            costs.observe(rows, _deep(rows, 1_000), depth=1_000)
+        assert costs.table[rows] == pytest.approx(_deep(rows, 1_000), rel=0.1)
+
+
+def test_d3_depth_makes_no_batch_cheaper_whatever_its_steps_seemed_to_take() -> None:
+    costs = Costs.measured(STEEP)
+    for rows in 8 * (1, 6):
+        costs.observe(rows, 0.6 * STEEP[rows], depth=1_000)
+    flat = list(costs.table)
+    costs.deepen(8_000)
+    assert all(deep >= shallow > 0 for deep, shallow in zip(costs.table, flat, strict=True))
 
 
 def test_what_depth_costs_is_known_after_a_few_steps_at_every_width_and_depth() -> None:
@@ -176,6 +207,22 @@ def test_what_a_tile_pays_for_depth_is_learned_apart_from_what_other_batches_pay
     assert chooser.costs.table[TILE - 1] > chooser.costs.table[TILE]
     assert (chooser.costs.single, chooser.costs.further) == before
     assert chooser.choose(Kind.BESIDE, 32, LIMIT) == LIMIT
+
+
+def test_one_disturbed_tile_hardly_moves_what_tiles_pay_for_depth() -> None:
+    costs = Costs.measured(TILED)
+    for seconds in (0.265, 60.0):
+        costs.observe(TILE, seconds, depth=1_000)
+    costs.deepen(1_000)
+    assert costs.table[TILE] < 1.3 * 0.265
+
+
+def test_another_answer_is_chosen_for_at_once() -> None:
+    chooser = lengths(TILED)
+    _copies(chooser, 400)
+    assert chooser.choose(Kind.FAR, 32, LIMIT) == LIMIT
+    chooser.acceptance.begin()
+    assert chooser.choose(Kind.FAR, 32, LIMIT) == UNTILED
 
 
 def test_costs_without_a_single_row_are_refused() -> None:

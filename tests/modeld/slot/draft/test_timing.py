@@ -5,7 +5,7 @@ import pytest
 from modeld.backends.fake import FakeBackend, FakeScript
 from modeld.backends.flag import LocalFlag
 from modeld.slot.draft import time_widths
-from modeld.slot.draft.timing import BUDGET_S
+from modeld.slot.draft.timing import BUDGET_S, WIDTHS
 
 
 class Timed:
@@ -30,6 +30,17 @@ def test_the_time_of_every_width_is_found_and_nothing_stays_resident() -> None:
 def test_a_tile_is_timed_where_there_are_some() -> None:
     here = Timed(step_ms=4.0, token_ms=1.0)
     assert time_widths(here.backend, lambda: here.time, tile=True)[64] == pytest.approx(0.068)
+
+
+def test_a_disturbed_batch_does_not_count_where_another_was_not() -> None:
+    class Disturbed(Timed):
+        calls = 0
+
+        def _sleep(self, seconds: float) -> None:
+            self.calls += 1
+            super()._sleep(seconds * (9 if self.calls == WIDTHS[1] else 1))
+
+    assert Disturbed(step_ms=4.0).widths()[1] == pytest.approx(0.004)
 
 
 def test_a_slow_model_is_timed_where_it_matters_most() -> None:
