@@ -28,6 +28,8 @@ from modelwire.messages import (
     Restore,
     Status,
     Text,
+    TokenIds,
+    Tokenize,
     Tokens,
     Turn,
 )
@@ -177,10 +179,42 @@ async def test_a_daemon_that_does_not_answer_is_unreachable(daemon: ScriptedDaem
     async with Client(daemon.endpoint) as client:
         client._timeout = 0.05
         daemon.script.drop = {GetStatus, Hello}
-        with pytest.raises(DaemonUnreachable, match="modeld serve"):
+        with pytest.raises(DaemonUnreachable, match=r"is there, but did not answer within 0\.05 s"):
             await client.status()
     with pytest.raises(DaemonUnreachable, match="modeld serve"):
         await Client(daemon.endpoint, timeout=0.05).__aenter__()
+
+
+async def test_a_prompts_ids_are_waited_for_as_long_as_what_they_stand_behind(daemon: ScriptedDaemon) -> None:
+    async with Client(daemon.endpoint, timeout=0.05) as client:
+        daemon.script.drop = {Tokenize, GetStatus}
+        ids = asyncio.create_task(client.tokenize(PROMPT))
+        await daemon.wait_for(Tokenize)
+        with pytest.raises(DaemonUnreachable, match="did not answer"):
+            await client.status()  # asked later, and for this the time is over
+        [asked] = [request for request in daemon.requests if isinstance(request.message, Tokenize)]
+        daemon.send(asked.client, asked.op, TokenIds(ids=(1, 2)))
+        assert await ids == (1, 2)
+
+
+@pytest.mark.parametrize("patience", [0.05, None])
+async def test_a_question_that_nobody_waits_for_any_more_is_withdrawn(
+    daemon: ScriptedDaemon, patience: float | None
+) -> None:
+    """It must not stay queued there, and stop guesses when its turn comes."""
+    async with Client(daemon.endpoint) as client:
+        daemon.script.drop = {Tokenize}
+        if patience:
+            with pytest.raises(DaemonUnreachable, match=r"is there, but did not answer within 0\.05 s"):
+                await client.tokenize(PROMPT, within=patience)
+        else:
+            waiting = asyncio.create_task(client.tokenize(PROMPT))
+            await daemon.wait_for(Tokenize)
+            waiting.cancel()
+        [cancel] = await daemon.wait_for(Cancel)
+        assert cancel.target == next(request.op for request in daemon.requests if isinstance(request.message, Tokenize))
+        daemon.script.drop = set()
+        assert await client.tokenize(PROMPT) == (97, 98, 99)
 
 
 async def test_when_the_daemon_dies_open_operations_end_as_lost_and_can_be_retried(daemon: ScriptedDaemon) -> None:

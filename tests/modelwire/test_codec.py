@@ -187,6 +187,27 @@ def test_the_size_limit_holds_in_both_directions() -> None:
     assert refused.value.code == ErrorCode.TOO_LARGE
 
 
+def test_the_operation_of_what_is_too_large_is_known_where_it_stands_at_the_beginning() -> None:
+    small = Codec(KINDS, max_bytes=2000)
+    long = "x" * 2001
+    for head, op in (
+        (b"\x84\xa1v\x01\xa2op\xa17\xa4kind\xa6tokens\xa4text", "7"),
+        (b"\x84\xa4kind\xa6tokens\xa5later\x91\xc0\xa2op\xa17\xa4text", "7"),
+        (b"\x82\xa4text" + msgpack.packb(long) + b"\xa2op\xa17", ""),  # behind what is not looked at
+        (b"\x82\xa2op\xa0", ""),
+        (b"\x82\xa2op\x07", ""),
+        (b"\x82\xa2op\xd9\x41" + b"y" * 65, ""),
+        (b"\x81\xa4text\xdd\xff\xff\xff\xff", ""),
+        (b"\xdf\xff\xff\xff\xff", ""),
+        (b"\xdd\xff\xff\xff\xff", ""),
+        (b"\x91" * 3000, ""),
+        (b"\xc1", ""),
+    ):
+        with pytest.raises(DecodeFault) as refused:
+            small.decode(head + msgpack.packb(long))
+        assert (refused.value.code, refused.value.op) == (ErrorCode.TOO_LARGE, op)
+
+
 def test_a_long_list_of_ids_is_the_same_after_the_wire() -> None:
     ids = tuple(range(100_000))
     assert CODEC.decode(CODEC.encode("1", TokenIds(ids=ids))).message.ids == ids
@@ -213,6 +234,40 @@ def test_announced_lengths_and_depth_cost_neither_memory_nor_another_exception(d
         assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
     finally:
         tracemalloc.stop()
+
+
+MANY = 20_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "path"),
+    [
+        ("turn", {"prefix": [0] * MANY}, "turn.prefix[0]"),
+        ("turn", {"suffix": [{"text": "a"}, *[{}] * MANY]}, "turn.suffix[1]"),
+        ("turn", {"decode": {"stop": [0] * MANY}}, "turn.decode.stop[0]"),
+        ("figures", {"figures": {str(index): "x" for index in range(MANY)}}, "figures.figures[0]"),
+        ("description", {"capabilities": {str(index): 0 for index in range(MANY)}}, "description.capabilities[0]"),
+    ],
+)
+def test_of_a_long_list_or_map_the_first_item_that_does_not_fit_is_told_and_the_others_cost_nothing(
+    kind: str, fields: dict[str, Any], path: str
+) -> None:
+    data = msgpack.packb({**msgpack.unpackb(bytes.fromhex(GOLDEN[kind])), **fields})
+    tracemalloc.start()
+    try:
+        fault = fault_of(data)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert fault.message.endswith(f"@ {path}")
+    assert ";" not in fault.message
+
+
+@pytest.mark.parametrize("figures", [[], "abc", None, {b"a": 1}, {"a": "1"}, {"a": True}])
+def test_a_map_of_numbers_has_texts_as_keys_and_numbers_as_values(figures: Any) -> None:
+    fields = msgpack.unpackb(bytes.fromhex(GOLDEN["figures"]))
+    fault = fault_of({**fields, "figures": figures})
+    assert (fault.code, fault.op) == (ErrorCode.MALFORMED, fields["op"])
 
 
 def decodes_or_faults(data: bytes) -> None:

@@ -1,5 +1,6 @@
 """Where daemons are found, and that nobody else can be there."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -174,6 +175,42 @@ def test_what_is_no_socket_is_never_removed(directory: Path, make: Callable[[Pat
         Claim(f"ipc://{path}")
     assert path.lstat()
     assert list(directory.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("call", ["os.open", "fcntl.flock", "os.truncate", "os.pwrite", "pathlib.Path.unlink"])
+def test_a_claim_that_the_disk_refuses_is_said_in_one_line_and_holds_nothing(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(call, refuse)
+        with pytest.raises(EndpointError, match=r"\.lock \(No space left on device\): .* choose another with --socket"):
+            Claim(endpoint)
+    with Claim(endpoint):
+        pass
+
+
+def test_what_is_no_file_in_place_of_the_lock_is_said(endpoint: str) -> None:
+    lock = check_endpoint(endpoint).with_name("modeld.sock.lock")
+    lock.mkdir()
+    with pytest.raises(EndpointError, match=r"modeld\.sock\.lock \(Is a directory\)"):
+        Claim(endpoint)
+
+
+def test_a_socket_that_cannot_be_removed_does_not_keep_the_claim(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    claim = Claim(endpoint)
+    with monkeypatch.context() as readonly:
+        readonly.setattr(Path, "unlink", refuse)
+        claim.release()
+    with Claim(endpoint):
+        pass
 
 
 def test_a_file_that_came_in_place_of_the_socket_outlives_the_claim(endpoint: str) -> None:

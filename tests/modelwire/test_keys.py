@@ -1,6 +1,8 @@
 """Keys: made once, owner-only, let in by name; and over real TCP sockets nobody else gets a byte through."""
 
 import asyncio
+import errno
+import os
 import socket as sockets
 import stat
 from collections.abc import AsyncIterator
@@ -110,6 +112,63 @@ def test_a_broken_key_file_is_said_and_lets_nobody_in(keys: Keys) -> None:
     with pytest.raises(EndpointError, match="ann holds no key"):
         keys.allowed()
     assert not keys.callback("", b"0" * 40)
+
+
+@pytest.mark.parametrize("call", ["os.open", "os.write", "pathlib.Path.hardlink_to", "pathlib.Path.replace"])
+def test_a_key_that_cannot_be_written_is_said_in_one_line(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    use = (lambda: keys.allow("ann", SOME)) if call.endswith("replace") else keys.own
+    with monkeypatch.context() as full:
+        full.setattr(call, refuse)
+        with pytest.raises(EndpointError, match=r"(own\.secret|ann) \(No space left on device\): .* GUESSAHEAD_KEYS"):
+            use()
+    assert not [path for path in keys.directory.rglob("*") if path.is_file()], "nothing is left behind"
+    use()
+
+
+def test_keys_that_cannot_be_read_are_said_in_one_line(keys: Keys) -> None:
+    keys.allow("ann", SOME)
+    (keys.directory / "own.secret").mkdir()
+    (keys.directory / "daemons").mkdir(mode=0o700)
+    (keys.directory / "daemons" / "a_1").mkdir()
+    (keys.directory / "allowed" / "ben").mkdir()
+    for use in (keys.own, lambda: keys.daemon("tcp://a:1"), keys.daemons, keys.allowed, lambda: keys.refuse("ben")):
+        with pytest.raises(EndpointError, match=r"\(Is a directory\): .* GUESSAHEAD_KEYS"):
+            use()
+
+
+@pytest.mark.parametrize("host", ["*", "0.0.0.0", "[::]"])
+async def test_every_address_of_a_machine_is_none_to_connect_to(keys: Keys, host: str) -> None:
+    endpoint = f"tcp://{host}:7411"
+    for use in (lambda: keys.trust(endpoint, SOME), lambda: keys.daemon(endpoint)):
+        with pytest.raises(EndpointError, match=r"name the one to reach, as in tcp://localhost:7411"):
+            use()
+    with pytest.raises(EndpointError, match="tcp://localhost:7411"):
+        async with Connection(endpoint, MODELD):
+            pass
+
+
+@pytest.mark.parametrize("call", ["connect", "get_monitor_socket"])
+async def test_a_connection_that_cannot_be_made_is_an_endpoint_error_and_leaves_no_socket(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    made = getattr(zmq.Socket, call)
+
+    def refuse(self: object, what: object) -> object:
+        if str(what).startswith("inproc"):  # pyzmq's own, for the monitor
+            return made(self, what)
+        raise zmq.ZMQError(zmq.EINVAL)
+
+    keys.trust("tcp://localhost:7411", SOME)
+    monkeypatch.setattr(zmq.Socket, call, refuse)
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(EndpointError, match=r"cannot connect to tcp://localhost:7411 \(Invalid argument\)"):
+            async with Connection("tcp://localhost:7411", MODELD):
+                pass
 
 
 # --- over TCP ---------------------------------------------------------------------------------------------

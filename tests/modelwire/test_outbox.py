@@ -62,6 +62,18 @@ def test_nothing_merges_into_a_message_that_was_tried() -> None:
     assert drain(box) == [("a", Tokens(text="1")), ("a", Tokens(text="23"))]
 
 
+def test_what_merges_stays_small_enough_for_one_message() -> None:
+    codec = MODELD.codec(200)
+    box, text = Outbox(MODELD, codec, 10_000), ""
+    for index in range(40):
+        tokens = Tokens(text=f"{index} ", ids=(index,))
+        text += tokens.text
+        assert box.push("a", tokens, len(codec.encode("a", tokens)))
+    sent = [message for _, message in drain(box)]
+    assert 1 < len(sent) < 40
+    assert "".join(message.text for message in sent if isinstance(message, Tokens)) == text
+
+
 def test_beyond_the_limit_nothing_is_taken() -> None:
     box = outbox(limit=100)
     assert push(box, "a", Tokens(text="x" * 40))

@@ -11,9 +11,22 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from modelwire.codec import Envelope
+from modelwire.codec import MAX_MESSAGE_BYTES, Codec, Envelope
 from modelwire.errors import EndpointError
-from modelwire.messages import Acknowledged, Beat, Close, Done, Error, Hello, Progress, Reason, TokenIds, Tokens
+from modelwire.messages import (
+    Acknowledged,
+    Beat,
+    Close,
+    Done,
+    Error,
+    Hello,
+    Progress,
+    Reason,
+    Text,
+    TokenIds,
+    Tokenize,
+    Tokens,
+)
 from modelwire.protocol import MODELD
 from modelwire.router import Router
 
@@ -53,8 +66,8 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(endpoint: str, **settings: Any) -> AsyncIterator[Served]:
-    async with Router(endpoint, CODEC, MODELD, **settings) as router:
+async def serving(endpoint: str, codec: Codec = CODEC, **settings: Any) -> AsyncIterator[Served]:
+    async with Router(endpoint, codec, MODELD, **settings) as router:
         served = Served(router)
         task = asyncio.create_task(served.collect())
         yield served
@@ -144,6 +157,48 @@ async def test_what_cannot_be_read_is_answered_and_counted_and_serving_goes_on(
         assert served.router.malformed == 1
         await client.say("2", Hello())
         assert (await served.next())[1].op == "2"
+
+
+@pytest.mark.parametrize("length", [2**16, 2**17 + 1, MAX_MESSAGE_BYTES - 100])
+async def test_what_is_larger_than_this_daemon_takes_ends_its_operation_and_no_other_S8(
+    endpoint: str, length: int
+) -> None:
+    """Whatever its own limit is, it reads and answers all that the protocol lets a client send."""
+    async with serving(endpoint, MODELD.codec(2**16)) as served, connected(endpoint) as [client]:
+        await client.say("open", Hello())
+        name, _ = await served.next()
+        await client.say("large", Tokenize(prompt=(Text(text="x" * length),)))
+        reply = await client.read()
+        assert (reply.op, reply.message.code, reply.message.retry) == ("large", "too_large", False)
+        assert "the limit (message_bytes) is 65536" in reply.message.message
+        served.router.send(name, "open", Acknowledged(found=True))
+        assert await client.read() == Envelope("open", Acknowledged(found=True))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CODEC.encode("1", Done(reason=Reason.END)),
+        b"\x83\xa1v\x01\xa2op\xa11\xa4kind\xa1x",
+        b"\x83\xa1v\x09\xa2op\xa11\xa4kind\xa1x",
+        CODEC.encode("1", Tokenize(prompt=(Text(text="x" * 2**16),))),
+    ],
+    ids=["a reply", "unknown kind", "wrong version", "too large"],
+)
+async def test_what_cannot_be_read_does_not_end_the_live_operation_whose_id_it_carries_S8(
+    endpoint: str, data: bytes
+) -> None:
+    async with serving(endpoint, MODELD.codec(2**16)) as served, connected(endpoint) as [client]:
+        await client.say("1", Hello())
+        name, _ = await served.next()
+        await client.send(data)
+        assert (await client.read()).op == "?"
+        served.router.send(name, "1", Progress(reused=0, done=1, total=1))
+        served.router.send(name, "1", Done(reason=Reason.END))
+        assert await client.read() == Envelope("1", Progress(reused=0, done=1, total=1))
+        assert await client.read() == Envelope("1", Done(reason=Reason.END))
+        await client.send(data)
+        assert (await client.read()).op == "1", "it is free again"
 
 
 async def test_a_client_that_does_not_read_gets_merged_tokens_and_its_end_and_stalls_nobody(endpoint: str) -> None:

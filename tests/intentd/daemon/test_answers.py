@@ -26,6 +26,17 @@ async def test_a_question_that_nobody_waits_for_before_it_has_begun_is_forgotten
     assert not door._answers
 
 
+async def test_a_question_with_the_id_of_one_that_is_being_answered_does_not_end_that_one_S8(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door, sent = house.app.door, list[tuple[str, str]]()
+    monkeypatch.setattr(door._router, "send", lambda _, op, message: sent.append((op, getattr(message, "code", ""))))
+    for _ in range(2):
+        door._begin("client", "1", door._asked(Ask(cwd=str(house.workspace))))
+    door._gone("client")
+    assert sent == [("?", "duplicate_op")]
+
+
 @pytest.mark.parametrize("leave", [False, True])
 async def test_whoever_stops_asking_stops_the_model(house: House, leave: bool) -> None:
     """S9: by a cancel, and by leaving."""

@@ -214,7 +214,8 @@ class Door:
 
     def _begin(self, client: str, op: str, replies: AsyncGenerator[object, None]) -> None:
         if (client, op) in self._answers:
-            self._send(client, op, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
+            # Under its own id it would end the one that is being answered.
+            self._send(client, "?", Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
             return
         self.limits.check("questions", len(self._answers))
         task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))

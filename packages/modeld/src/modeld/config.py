@@ -12,7 +12,7 @@ from typing import Any, Literal
 from attrs import Attribute, asdict, field, fields, frozen
 from platformdirs import user_config_path
 
-from modeld.engine.config import BACKENDS, DEVICES, EngineConfig
+from modeld.engine.config import BACKENDS, DEVICES, FEWEST_SEQUENCES, MOST_SEQUENCES, EngineConfig
 from modelwire import logs
 from modelwire.codec import MAX_MESSAGE_BYTES
 from modelwire.endpoint import default_endpoint
@@ -75,7 +75,9 @@ class Settings:
     )
     context: int | None = _option(_number(256), "the longest prompt and answer, in tokens", default=None)
     threads: int | None = _option(_number(1), "threads for the model; all processors if not given", default=None)
-    sequences: int | None = _option(_number(2), "how many tapes may be resident", default=None)
+    sequences: int | None = _option(
+        _number(FEWEST_SEQUENCES, MOST_SEQUENCES), "how many tapes may be resident", default=None
+    )
     extra_cells: int | None = _option(_number(0), "KV positions beyond the context, for guesses", default=None)
     spare_cells: int | None = _option(
         _number(0),

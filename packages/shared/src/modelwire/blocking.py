@@ -163,8 +163,8 @@ class BlockingClient(BlockingConnection[Client]):
     def status(self) -> Status:
         return self._loop.run(self._connection.status())
 
-    def tokenize(self, prompt: Prompt) -> tuple[int, ...]:
-        return self._loop.run(self._connection.tokenize(prompt))
+    def tokenize(self, prompt: Prompt, *, within: float = LOAD_S) -> tuple[int, ...]:
+        return self._loop.run(self._connection.tokenize(prompt, within=within))
 
     def close_session(self, session: str) -> bool:
         return self._loop.run(self._connection.close_session(session))

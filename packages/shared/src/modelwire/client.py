@@ -221,7 +221,7 @@ class Connection:
     async def ask(self, message: Any, *, within: float | None = None) -> Any:
         """The answer to a question. Raises `WireError` for an error, `DaemonUnreachable` when none comes in time.
 
-        `within` (seconds) is for a question that takes its time.
+        `within` (seconds) is for a question that takes its time. One that nobody waits for any more is withdrawn.
         """
         link = await self._connected()
         return await self._ask(link, message, within)
@@ -258,18 +258,28 @@ class Connection:
 
     async def _ask(self, link: Link, message: Any, within: float | None = None) -> Any:
         op, waiting = self._next_op(), Answer()
+        seconds = self._timeout if within is None else within
         link.begin(op, message, waiting)
         try:
             # `wait_for` of Python 3.11 can swallow a cancellation.
-            async with asyncio.timeout(self._timeout if within is None else within):
+            async with asyncio.timeout(seconds):
                 answer = await waiting.future
         except TimeoutError:
-            raise unreachable(self.endpoint, self._protocol.service) from None
+            raise self._unanswered(link, seconds) from None
         finally:
             link.end(op)
+            if waiting.future.cancelled() and link.alive:  # nobody waits: it must not stay queued there
+                link.say(self._next_op(), Cancel(target=op))
         if isinstance(answer, Error):
             raise WireError(answer.code, answer.message, retry=answer.retry, numbers=answer.numbers)
         return answer
+
+    def _unanswered(self, link: Link, seconds: float) -> DaemonUnreachable:
+        """A daemon that has said `welcome`, and did not fall silent since, need not be started."""
+        if link is not self._link or not link.alive:
+            return unreachable(self.endpoint, self._protocol.service)
+        says = f"is there, but did not answer within {seconds:g} s: it may be busy, ask again later"
+        return DaemonUnreachable(f"{self._protocol.service} at {self.endpoint} {says}")
 
     def _next_op(self) -> str:
         return str(next(self._ops))
@@ -316,8 +326,9 @@ class Client(Connection):
     async def status(self) -> Status:
         return cast(Status, await self.ask(GetStatus()))
 
-    async def tokenize(self, prompt: Prompt) -> tuple[int, ...]:
-        return cast(TokenIds, await self.ask(Tokenize(prompt=prompt))).ids
+    async def tokenize(self, prompt: Prompt, *, within: float = LOAD_S) -> tuple[int, ...]:
+        """The ids of a prompt. It waits its turn as an operation does, and for a model that is being loaded."""
+        return cast(TokenIds, await self.ask(Tokenize(prompt=prompt), within=within)).ids
 
     async def close_session(self, session: str) -> bool:
         """Ends a session; False where there was none."""

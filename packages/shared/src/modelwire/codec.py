@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 import attrs
 import msgpack
 from attrs import frozen
-from cattrs import Converter, transform_error
+from cattrs import Converter, IterableValidationError, IterableValidationNote, transform_error
 from cattrs.gen import make_dict_structure_fn
 
 from modelwire.errors import ErrorCode, WireError
@@ -23,6 +23,8 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_OP_LENGTH = 64
 MAX_ITEMS = 2**20
 """Of one list or map; msgpack makes room for what a list announces, before it has read it."""
+_HEAD_BYTES = 256
+"""So much is looked at of a message that is too large, to find whose it is."""
 
 
 @frozen
@@ -85,10 +87,11 @@ class Codec:
             raise DecodeFault(
                 ErrorCode.TOO_LARGE,
                 f"message of {len(data)} bytes; the limit (message_bytes) is {self._max_bytes} bytes",
+                _op_in(data[:_HEAD_BYTES]),
             )
         fields = _unpack(data)
         op = fields.pop("op", None)
-        if not isinstance(op, str) or not 0 < len(op) <= MAX_OP_LENGTH:
+        if not _is_op(op):
             raise DecodeFault(ErrorCode.MALFORMED, f"'op' must be a string of 1 to {MAX_OP_LENGTH} characters")
         version = fields.pop("v", None)
         if type(version) is not int or version != self._version:
@@ -130,6 +133,22 @@ def _fields(message: Any) -> dict[str, Any]:
 
 
 # --- bytes to a map -------------------------------------------------------------------------------------
+
+
+def _is_op(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_OP_LENGTH
+
+
+def _op_in(head: bytes | memoryview) -> str:
+    """The op id in the beginning of a message; empty where it is not in there."""
+    unpacker = msgpack.Unpacker(max_buffer_size=_HEAD_BYTES)  # which bounds what may be announced, too
+    unpacker.feed(head)
+    with suppress(Exception):  # as many kinds as below, and the end of what is there
+        for _ in range(unpacker.read_map_header()):
+            key, value = unpacker.unpack(), unpacker.unpack()
+            if key == "op":
+                return value if _is_op(value) else ""
+    return ""
 
 
 def _unpack(data: bytes | memoryview) -> dict[str, Any]:
@@ -196,6 +215,8 @@ def _strict_converter() -> Converter:
         converter.register_structure_hook(cls, hook)
     converter.register_structure_hook(str | bool, _structure_str_or_bool)
     converter.register_structure_hook(Part, lambda value, _: _structure_part(converter, value))
+    converter.register_structure_hook_factory(_is_list, lambda cls: _structure_list(converter, cls))
+    converter.register_structure_hook_factory(_is_mapping, lambda cls: _structure_mapping(converter, cls))
     converter.register_structure_hook_func(lambda cls: cls == tuple[int, ...], _structure_ids)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_factory(attrs.has, lambda cls: _structure_map(converter, cls))
@@ -207,20 +228,56 @@ def _is_literal(cls: Any) -> bool:
 
 
 def _structure_map(converter: Converter, cls: type) -> Callable[[Any, Any], Any]:
-    """cattrs takes any container for a class, and a string for a tuple of strings; a map and lists are wanted."""
+    """cattrs takes any container for a class; a map is wanted."""
     attrs.resolve_types(cls)
-    lists = [field.name for field in attrs.fields(cls) if get_origin(field.type) is tuple]
     structure: Callable[[Any, Any], Any] = make_dict_structure_fn(cls, converter)
 
     def hook(value: Any, _: Any) -> Any:
-        if type(value) is not dict:
-            _unfit("a map", value)
-        for name in lists:
-            if name in value and type(value[name]) is not list:
-                raise _Unfit(f"{name}: expected a list, got {type(value[name]).__name__}")
-        return structure(value, cls)
+        return structure(value if type(value) is dict else _unfit("a map", value), cls)
 
     return hook
+
+
+def _is_list(cls: Any) -> bool:
+    return get_origin(cls) is tuple and get_args(cls)[-1] is Ellipsis
+
+
+def _structure_list(converter: Converter, cls: Any) -> Callable[[Any, Any], tuple[Any, ...]]:
+    item = get_args(cls)[0]
+    structure = converter.get_structure_hook(item)
+
+    def hook(value: Any, _: Any) -> tuple[Any, ...]:
+        values = value if type(value) is list else _unfit("a list", value)
+        return tuple(_each(values, lambda one: structure(one, item), cls))
+
+    return hook
+
+
+def _is_mapping(cls: Any) -> bool:
+    return get_origin(cls) is Mapping
+
+
+def _structure_mapping(converter: Converter, cls: Any) -> Callable[[Any, Any], dict[str, Any]]:
+    item = get_args(cls)[1]
+    structure = converter.get_structure_hook(item)
+
+    def hook(value: Any, _: Any) -> dict[str, Any]:
+        pairs = value.items() if type(value) is dict else _unfit("a map", value)
+        return dict(_each(pairs, lambda pair: (_structure_str(pair[0], str), structure(pair[1], item)), cls))
+
+    return hook
+
+
+def _each(items: Iterable[Any], structure: Callable[[Any], Any], cls: Any) -> list[Any]:
+    """The first that does not fit ends it. cattrs would tell of all: of a million, in minutes and gigabytes."""
+    found = []
+    for index, item in enumerate(items):
+        try:
+            found.append(structure(item))
+        except Exception as fault:
+            fault.add_note(IterableValidationNote("", index, None))
+            raise IterableValidationError("one does not fit", [fault], cls) from None
+    return found
 
 
 def _structure_str(value: Any, _: Any) -> str:

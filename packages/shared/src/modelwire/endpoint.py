@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +19,8 @@ MAX_SOCKET_PATH = 107
 _SCHEME = "ipc://"
 _TCP = "tcp://"
 _ADDRESS = re.compile(r"tcp://(?P<host>[A-Za-z0-9*.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+
+_EVERYWHERE = ("*", "0.0.0.0", "[::]")
 
 
 def runtime_dir() -> Path:
@@ -77,6 +80,17 @@ def tcp_address(endpoint: str) -> tuple[str, int]:
     return found["host"], int(found["port"])
 
 
+def tcp_peer(endpoint: str) -> tuple[str, int]:
+    """Host and port of a daemon to reach. Raises `EndpointError` also for all addresses of a machine at once."""
+    host, port = tcp_address(endpoint)
+    if host in _EVERYWHERE:
+        raise EndpointError(
+            f"{endpoint} is every address of a machine, which is for serving: name the one to reach, "
+            f"as in tcp://localhost:{port}"
+        )
+    return host, port
+
+
 def check_directory(path: Path) -> None:
     """Raises `EndpointError` unless `path` is a real directory that only its owner, us, can enter."""
     try:
@@ -120,17 +134,31 @@ class Claim:
 
     def __init__(self, endpoint: str) -> None:
         self._socket = check_endpoint(endpoint)
-        if not _may_be_removed(self._socket):
-            raise EndpointError(f"{self._socket} is there and no socket: move it away or choose another with --socket")
-        self._lock = self._socket.with_name(self._socket.name + ".lock")
-        self._file = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = self._socket.with_name(self._socket.name + ".lock")
+        try:
+            if not _may_be_removed(self._socket):
+                raise EndpointError(
+                    f"{self._socket} is there and no socket: move it away or choose another with --socket"
+                )
+            self._file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                self._take()
+            except BaseException:
+                os.close(self._file)
+                raise
+        except OSError as fault:
+            raise EndpointError(
+                f"cannot hold {lock} ({fault.strerror}): look after its disk and directory, "
+                "or choose another with --socket"
+            ) from None
+
+    def _take(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._file, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
             raise EndpointError(
-                f"{endpoint} is already served by pid {holder}; stop it or choose another with --socket"
+                f"{_SCHEME}{self._socket} is already served by pid {holder}; stop it or choose another with --socket"
             ) from None
         os.truncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
@@ -139,8 +167,9 @@ class Claim:
     def release(self) -> None:
         """Removes the socket, then gives the claim up. Harmless when repeated."""
         if self._file >= 0:
-            if _may_be_removed(self._socket):
-                self._socket.unlink(missing_ok=True)
+            with suppress(OSError):  # what stays is left over, and removed by the next claim
+                if _may_be_removed(self._socket):
+                    self._socket.unlink(missing_ok=True)
             os.close(self._file)
             self._file = -1
 

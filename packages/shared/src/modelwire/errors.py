@@ -66,7 +66,7 @@ class WireError(Plain):
 
 
 class DaemonUnreachable(Plain):
-    """No daemon answers at an endpoint. The message says which and how to start one."""
+    """No daemon answers at an endpoint, or not in time. The message says which and what to do."""
 
 
 class EndpointError(Plain):

@@ -6,7 +6,8 @@ alike. Who is let in is read at each new connection, so no daemon has to be rest
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import zmq
@@ -14,7 +15,7 @@ from attrs import frozen
 from platformdirs import user_config_path
 from zmq.utils import z85
 
-from modelwire.endpoint import check_directory, tcp_address
+from modelwire.endpoint import check_directory, tcp_peer
 from modelwire.errors import EndpointError
 
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -35,7 +36,8 @@ class Pair:
 class Keys:
     """The keys in an owner-only directory: GUESSAHEAD_KEYS, else `keys` in the user's configuration directory.
 
-    The directory is made when the first key is. Raises `EndpointError` where others could read it.
+    The directory is made when the first key is. Raises `EndpointError` where others could read it, and for what the
+    disk refuses.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -63,8 +65,10 @@ class Keys:
 
     def refuse(self, name: str) -> bool:
         """Takes `name` off the list; False where it was not on it. Connections that are open stay open."""
+        path = self._private(self.directory / "allowed") / _checked_name(name)
         try:
-            (self._private(self.directory / "allowed") / _checked_name(name)).unlink()
+            with _using(path):
+                path.unlink()
         except FileNotFoundError:
             return False
         return True
@@ -72,7 +76,7 @@ class Keys:
     def allowed(self) -> Mapping[str, str]:
         """Name → key of everybody who is let in."""
         directory = self._private(self.directory / "allowed")
-        return {path.name: _read(path) for path in sorted(directory.iterdir()) if _NAME.fullmatch(path.name)}
+        return {path.name: _read(path) for path in _listed(directory) if _NAME.fullmatch(path.name)}
 
     def callback(self, domain: str, key: bytes) -> bool:
         """Whether libzmq's authenticator shall let `key` in. A list that cannot be read lets nobody in."""
@@ -99,7 +103,7 @@ class Keys:
     def daemons(self) -> Mapping[str, str]:
         """Endpoint → key of the daemons that are known."""
         directory = self._private(self.directory / "daemons")
-        found = [path for path in sorted(directory.iterdir()) if not path.name.startswith(".")]
+        found = [path for path in _listed(directory) if not path.name.startswith(".")]
         return {f"tcp://{path.name.replace('_', ':')}": _read(path) for path in found}
 
     def _private(self, directory: Path) -> Path:
@@ -134,12 +138,31 @@ def _checked_name(name: str) -> str:
 
 
 def _daemon(endpoint: str) -> str:
-    host, port = tcp_address(endpoint)
+    host, port = tcp_peer(endpoint)
     return f"{host}_{port}"
 
 
+@contextmanager
+def _using(path: Path) -> Iterator[None]:
+    """That a file is missing means something to whoever wants it; what else the disk says is for people."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as fault:
+        raise EndpointError(
+            f"cannot use {path} ({fault.strerror}): look after it, or set GUESSAHEAD_KEYS to another directory"
+        ) from None
+
+
+def _listed(directory: Path) -> list[Path]:
+    with _using(directory):
+        return sorted(directory.iterdir())
+
+
 def _read(path: Path) -> str:
-    text = path.read_text("utf-8", errors="replace").strip()
+    with _using(path):
+        text = path.read_text("utf-8", errors="replace").strip()
     if not _HEX.fullmatch(text):
         raise EndpointError(f"{path} holds no key: remove it, then make or allow the key again")
     return text
@@ -147,27 +170,31 @@ def _read(path: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     """All or nothing: a reader sees the old key or the new one."""
-    _aside(path, text).replace(path)
+    with _using(path), _aside(path, text) as aside:
+        aside.replace(path)
 
 
 def _write_new(path: Path, text: str) -> str:
     """Gives what the file then holds: another process may have been faster."""
-    aside = _aside(path, text)
-    try:
-        path.hardlink_to(aside)
-    except FileExistsError:
-        return _read(path)
-    finally:
-        aside.unlink()
+    with _using(path), _aside(path, text) as aside:
+        try:
+            path.hardlink_to(aside)
+        except FileExistsError:
+            return _read(path)
     return text
 
 
-def _aside(path: Path, text: str) -> Path:
+@contextmanager
+def _aside(path: Path, text: str) -> Iterator[Path]:
+    """A file beside `path` that is gone afterwards."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.unlink(missing_ok=True)
-    file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.write(file, f"{text}\n".encode())
+        file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, f"{text}\n".encode())
+        finally:
+            os.close(file)
+        yield aside
     finally:
-        os.close(file)
-    return aside
+        aside.unlink(missing_ok=True)

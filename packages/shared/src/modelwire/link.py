@@ -17,7 +17,7 @@ from zmq.utils.monitor import recv_monitor_message
 import modelwire.protocol
 from modelwire.codec import Codec, DecodeFault
 from modelwire.endpoint import check_endpoint, is_tcp
-from modelwire.errors import DaemonUnreachable, ErrorCode, WireError
+from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.keys import Keys
 from modelwire.messages import Beat, Hello
 
@@ -52,7 +52,10 @@ class Answer:
 
 
 class Link:
-    """A DEALER socket, used by the tasks of this object alone."""
+    """A DEALER socket, used by the tasks of this object alone.
+
+    Raises `EndpointError` for an endpoint to which nothing can be connected.
+    """
 
     def __init__(
         self, endpoint: str, protocol: modelwire.protocol.Protocol, codec: Codec, context: zmq.asyncio.Context
@@ -67,15 +70,7 @@ class Link:
         self._heard = False
         self._probes = 0
         self._closing = asyncio.Event()
-        options = _options(endpoint, protocol.service)
-        self._socket = context.socket(zmq.DEALER)
-        for option, value in options.items():
-            self._socket.set(option, value)
-        self._socket.set(zmq.LINGER, LINGER_MS)
-        # Never again, in practice. -1 would say so plainly, but then ZeroMQ drops what has arrived and is not read yet.
-        self._socket.set(zmq.RECONNECT_IVL, 2**31 - 1)
-        self._monitor = self._socket.get_monitor_socket(_LOST_EVENTS)
-        self._socket.connect(endpoint)
+        self._socket, self._monitor = _sockets(endpoint, _options(endpoint, protocol.service), context)
         self._task = asyncio.get_running_loop().create_task(self._live())
 
     def __repr__(self) -> str:
@@ -220,6 +215,29 @@ def unreachable(endpoint: str, service: str) -> DaemonUnreachable:
     if is_tcp(endpoint):
         how = f"is '{service} serve --socket' running there, and does it let this key in ('modeld keys' prints it)?"
     return DaemonUnreachable(f"no {service} answers at {endpoint}: {how}")
+
+
+def _sockets(
+    endpoint: str, options: Mapping[int, bytes | int], context: zmq.asyncio.Context
+) -> tuple[zmq.asyncio.Socket, zmq.asyncio.Socket]:
+    """A connected DEALER and its monitor, or none: whoever ends the context waits for each socket that is open."""
+    with contextlib.ExitStack() as opened:
+        try:
+            dealer = context.socket(zmq.DEALER)
+            opened.callback(dealer.close)
+            for option, value in options.items():
+                dealer.set(option, value)
+            dealer.set(zmq.LINGER, LINGER_MS)
+            # Never again, in practice. -1 would say so plainly, but then ZeroMQ drops what has arrived unread.
+            dealer.set(zmq.RECONNECT_IVL, 2**31 - 1)
+            monitor = dealer.get_monitor_socket(_LOST_EVENTS)
+            opened.callback(monitor.close, linger=0)
+            opened.callback(dealer.disable_monitor)
+            dealer.connect(endpoint)
+        except zmq.ZMQError as fault:
+            raise EndpointError(f"cannot connect to {endpoint} ({fault.strerror}): choose another") from None
+        opened.pop_all()
+    return dealer, monitor
 
 
 def _options(endpoint: str, service: str) -> Mapping[int, bytes | int]:

@@ -49,6 +49,7 @@ class Outbox:
             and last.data is None
             and type(message) in self.protocol.merge
             and type(last.parts[-1]) is type(message)
+            and last.size + size <= self.codec.max_bytes  # what is merged is shorter than its parts together
         ):
             last.parts.append(message)
             last.size += size

@@ -14,7 +14,7 @@ import zmq
 from attrs import define, field
 from zmq.auth.asyncio import AsyncioAuthenticator
 
-from modelwire.codec import Codec, DecodeFault, Envelope
+from modelwire.codec import MAX_MESSAGE_BYTES, Codec, DecodeFault, Envelope
 from modelwire.endpoint import Claim, is_tcp, tcp_address
 from modelwire.errors import EndpointError, ErrorCode, WireError
 from modelwire.keys import Keys, Pair
@@ -106,8 +106,9 @@ class Router:
         socket.set(zmq.SNDHWM, _SEND_HWM)
         socket.set(zmq.RCVHWM, _RECEIVE_HWM)
         socket.set(zmq.LINGER, LINGER_MS)
-        # A message somewhat over the limit is read and answered; a connection that sends far more is cut.
-        socket.set(zmq.MAXMSGSIZE, 2 * self._codec.max_bytes)
+        # What is over our own limit, but not far over the protocol's, is read and answered: where the connection is
+        # cut instead, all that its client has open is lost, and it is not told why.
+        socket.set(zmq.MAXMSGSIZE, 2 * MAX_MESSAGE_BYTES)
         socket.set(zmq.IPV6, 1)
         if keys:
             self._guard(self._context, socket, keys)
@@ -242,7 +243,9 @@ class Router:
                 raise DecodeFault(ErrorCode.BAD_REQUEST, "this kind is a reply: a client cannot send it", envelope.op)
         except DecodeFault as fault:
             self.malformed += 1
-            self.send(peer.name, fault.op or "?", Error(code=fault.code, message=fault.message))
+            # The id of a live operation says nothing: an error that carried it would end that one for the client.
+            op = "?" if fault.op in peer.open_ops else fault.op or "?"
+            self.send(peer.name, op, Error(code=fault.code, message=fault.message))
             return None
         if not isinstance(envelope.message, Beat):
             peer.open_ops[envelope.op] = None

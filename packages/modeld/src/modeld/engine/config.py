@@ -13,6 +13,7 @@ def _available_processors() -> int:
 
 BACKENDS = ("llamacpp", "openvino", "fake")
 DEVICES = ("CPU", "GPU", "AUTO")
+FEWEST_SEQUENCES, MOST_SEQUENCES = 2, 255
 _positive = validators.ge(1)
 
 
@@ -34,7 +35,7 @@ class EngineConfig:
     profile: Literal["exact", "fast"] = field(default="exact", validator=validators.in_(("exact", "fast")))
     context: int = field(default=8192, validator=validators.ge(256))
     extra_cells: int = field(default=4096, validator=validators.ge(0))
-    sequences: int = field(default=8, validator=[validators.ge(2), validators.le(255)])
+    sequences: int = field(default=8, validator=[validators.ge(FEWEST_SEQUENCES), validators.le(MOST_SEQUENCES)])
     threads: int = field(factory=_available_processors, validator=_positive)
     spare_cells: int | None = None
     parking_mb: int = field(default=256, validator=validators.ge(0))

@@ -1,0 +1,36 @@
+"""What is spoken at intentd's door: how much a message that cannot be read may cost."""
+
+import tracemalloc
+from typing import Any
+
+import msgpack
+import pytest
+
+from intentd.messages import INTENTD
+from modelwire.codec import DecodeFault
+
+MANY = 20_000
+VIEW = {"workspace": "/w", "path": "/w/a", "version": 1, "text": ""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "path"),
+    [
+        ("command_started", {"run": "1", "cwd": "/", "argv": [0] * MANY}, "command_started.argv[0]"),
+        ("shown", {"view": {**VIEW, "diagnostics": [0] * MANY}}, "shown.view.diagnostics[0]"),
+        ("shown_prompt", {"offer": "1", "messages": [["user"]] * MANY}, "shown_prompt.messages[0]"),
+    ],
+)
+def test_of_a_long_list_the_first_item_that_does_not_fit_is_told_and_the_others_cost_nothing(
+    kind: str, fields: dict[str, Any], path: str
+) -> None:
+    data = msgpack.packb({"v": 1, "op": "1", "kind": kind, **fields})
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecodeFault) as fault:
+            INTENTD.codec().decode(data)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert fault.value.message.endswith(f"@ {path}")
+    assert ";" not in fault.value.message
