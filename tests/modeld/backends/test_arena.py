@@ -16,7 +16,8 @@ def test_what_is_given_up_below_the_top_is_garbage_until_a_compaction() -> None:
     arena.write(1, 0, 2)
     assert arena.release(0, 0) == 0
     assert (arena.top, arena.live, arena.free) == (5, 2, 5)
-    arena.compact()
+    arena.slide(Piece((1,), 0, 2))
+    arena.lower()
     assert (arena.top, arena.live, arena.free) == (2, 2, 8)
     arena.check()
 

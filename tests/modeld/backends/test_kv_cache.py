@@ -8,12 +8,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from modeld.backends.base import OutOfCells
+from modeld.backends.base import OutOfCells, Stopped
 from modeld.backends.fake_cells import FakeCells
+from modeld.backends.flag import LocalFlag
 from modeld.backends.kv_cache import KvCache
 
 CELLS, SEQUENCES = 40, 4
 sequences = st.integers(0, SEQUENCES - 1)
+STOPS = st.sampled_from((None, None, 0, 1, 2, 3, 5))
+"""After so many looks at the stop flag it is set."""
 
 
 class Stand:
@@ -21,7 +24,10 @@ class Stand:
 
     def __init__(self, in_order: bool = True) -> None:
         self.cells = FakeCells(CELLS, SEQUENCES + 2)
-        self.cache = KvCache(self.cells, cells=CELLS, sequences=SEQUENCES, piece=5, in_order=in_order)
+        self.flag = LocalFlag()
+        self.cache = KvCache(
+            self.cells, cells=CELLS, sequences=SEQUENCES, piece=5, in_order=in_order, stop=self.flag.is_set
+        )
         self.tapes: list[list[int]] = [[] for _ in range(SEQUENCES)]
         self.next = 100
 
@@ -125,6 +131,63 @@ def test_it_tidies_only_where_much_is_garbage() -> None:
     here.check()
 
 
+def test_s2_a_compaction_stops_between_two_pieces_and_goes_on_later() -> None:
+    here = Stand()
+    here.grow(1, 4)
+    here.grow(0, 24)
+    here.cut(1, 0)
+    for moved in (10, 20):
+        here.flag.after = 3  # before it and before each of two pieces
+        with pytest.raises(Stopped):
+            here.grow(2, 14)
+        here.flag.clear()
+        here.check()
+        assert here.cache.relocated == moved
+        here.grow(0, 1)  # what is written now lies above what was held already
+        here.check()
+        here.cut(0, 24)
+    here.grow(2, 14)
+    here.check()
+    assert here.cache.relocated == 24
+
+
+def test_s2_a_stop_that_comes_near_the_end_of_a_compaction_lets_it_end() -> None:
+    """To fill the hole again would take longer."""
+    here = Stand()
+    here.grow(1, 20)
+    here.grow(0, 6)
+    here.cut(1, 0)
+    here.flag.after = 1
+    here.grow(2, 30)
+    here.check()
+    assert here.cache.relocated == 6
+
+
+def test_s2_tidying_ends_between_two_pieces_where_a_request_has_come() -> None:
+    here = Stand()
+    here.grow(1, 5)
+    here.grow(0, 30)
+    here.cut(1, 0)
+    here.cache.tidy(lambda: here.cache.relocated >= 10)
+    assert here.cache.relocated == 10
+    here.check()
+    here.cache.tidy()
+    assert here.cache.relocated == 30
+    here.check()
+    assert here.cells.free == CELLS - 30
+
+
+def test_s2_a_return_from_host_memory_stops_between_two_pieces_and_leaves_nothing() -> None:
+    here = Stand()
+    here.grow(0, 14)
+    state = here.cache.save(0, 14)
+    here.flag.after = 2
+    with pytest.raises(Stopped):
+        here.cache.load(1, state, 14)
+    here.check()
+    assert here.cells.free == CELLS - 14
+
+
 class Caches(RuleBasedStateMachine):
     """Sequences that grow, fork, shrink, go, are saved and come back."""
 
@@ -133,10 +196,13 @@ class Caches(RuleBasedStateMachine):
         self.here = Stand()
         self.saved: list[tuple[tuple[bytes, ...], list[int]]] = []
 
-    @rule(sequence=sequences, count=st.integers(1, 9))
-    def grow(self, sequence: int, count: int) -> None:
+    @rule(sequence=sequences, count=st.integers(1, 9), stop_after=STOPS)
+    def grow(self, sequence: int, count: int, stop_after: int | None) -> None:
+        self.here.flag.after = stop_after
         try:
             self.here.grow(sequence, count)
+        except Stopped:
+            assert stop_after is not None
         except OutOfCells:
             assert self.here.cache.arena is not None
             assert self.here.cache.arena.live + count > CELLS
@@ -157,24 +223,27 @@ class Caches(RuleBasedStateMachine):
         self.saved.append((self.here.cache.save(sequence, length), tape[:length]))
 
     @precondition(lambda self: self.saved)
-    @rule(onto=sequences, which=st.integers(0, 99))
-    def load(self, onto: int, which: int) -> None:
+    @rule(onto=sequences, which=st.integers(0, 99), stop_after=STOPS)
+    def load(self, onto: int, which: int, stop_after: int | None) -> None:
         state, tape = self.saved[which % len(self.saved)]
         if self.here.tapes[onto]:
             return
+        self.here.flag.after = stop_after
         try:
             self.here.cache.load(onto, state, len(tape))
-        except OutOfCells:
+        except (OutOfCells, Stopped):
             return
         # What came back is a copy: it shares nothing, but holds the same tokens.
         self.here.tapes[onto] = list(tape)
 
-    @rule()
-    def tidy(self) -> None:
+    @rule(stop_after=STOPS)
+    def tidy(self, stop_after: int | None) -> None:
+        self.here.flag.after = stop_after
         self.here.cache.tidy()
 
     @invariant()
     def all_is_where_it_should_be(self) -> None:
+        self.here.flag.clear()
         self.here.check()
 
     def teardown(self) -> None:

@@ -170,3 +170,14 @@ def test_a_message_that_cannot_be_sent_does_not_count(ends: tuple[Channel, socke
     channel.send(Quit())
     messages = Numbered(7)
     assert messages.decode(front.recv(1000)[4:]) == Quit()
+
+
+def test_the_engine_sees_that_a_message_waits(ends: tuple[Channel, socket.socket]) -> None:
+    channel, front = ends
+    assert not channel.awaited()
+    front.sendall(framed(codec().encode("7.1", Quit())))
+    assert channel.awaited()
+    assert next(iter(channel)) == Quit()
+    assert not channel.awaited()
+    front.shutdown(socket.SHUT_WR)
+    assert channel.awaited()

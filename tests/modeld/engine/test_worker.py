@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from modeld.backends.base import BackendError, LoadError
+from modeld.backends.fake import FakeBackend
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
 from modeld.engine.messages import (
@@ -262,3 +263,21 @@ def test_without_openvino_its_backend_is_refused_with_what_to_install(monkeypatc
     with pytest.raises(LoadError, match=r"pip install 'modeld\[openvino\]'"):
         build(EngineConfig(backend="openvino"), flag)
     flag.close()
+
+
+def test_s2_what_an_engine_does_of_itself_yields_to_the_next_message(
+    engine: Callable[..., Front], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def tidy(backend: FakeBackend, wanted: Callable[[], bool]) -> None:
+        seen.append(wanted())
+        front.send(Encode(prompt=(Text(text="abc"),)))
+        seen.append(wanted())
+
+    monkeypatch.setattr(FakeBackend, "tidy", tidy)
+    front = engine()
+    front.next()
+    front.ask(_run())
+    assert isinstance(front.next(), Encoded)
+    assert seen == [False, True]

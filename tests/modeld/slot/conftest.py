@@ -56,7 +56,15 @@ class Bench:
         self.time = 0.0
         self.flag = LocalFlag()
         self.backend = FakeBackend(script, self.flag, sleep=self._sleep)
-        self.slot = Slot(self.backend, stop=self.flag, clock=lambda: self.time, settings=settings, drafters=drafters)
+        self.awaited = False
+        self.slot = Slot(
+            self.backend,
+            stop=self.flag,
+            clock=lambda: self.time,
+            settings=settings,
+            drafters=drafters,
+            awaited=lambda: self.awaited,
+        )
 
     def _sleep(self, seconds: float) -> None:
         self.time += seconds

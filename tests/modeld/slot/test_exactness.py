@@ -44,7 +44,7 @@ def test_s3_it_is_stopped_anywhere_and_goes_on_later(bench: MakeBench) -> None:
     before = here.tapes()
     while True:
         here.flag.clear()
-        here.flag.after = 40
+        here.flag.after = 60
         probed = here.slot.probe()
         here.slot.check()
         here.backend.check()

@@ -335,3 +335,27 @@ def test_s6_a_state_that_is_refused_after_the_next_best_tape_went_for_it_starts_
     here.backend.check()
     assert (again.begun.reused, here.slot.figures().evicted) == (0, 2)
     assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
+def test_s2_a_stop_reaches_a_tape_that_comes_back_for_a_guess_and_it_stays_parked(bench: MakeBench) -> None:
+    here = bench(**TIGHT, piece=16)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    here.flag.after = 3
+    guess = here.run(ONE + "more", session="one", guess=True, closed=(("ann", "two"),))
+    assert (guess.ended.reason, guess.ended.length) == (Reason.PREEMPTED, 0)
+    assert (here.slot.figures().restored, here.slot.figures().parked, here.tapes()) == (0, 1, [])
+    here.flag.clear()
+    again = here.run(ONE, session="one", decode=TEN)
+    assert (here.slot.figures().restored, again.ended.usage.forward_passes) == (1, 0)
+    assert again.ids == bench().run(ONE, decode=TEN).ids
+
+
+def test_a_cancel_while_its_tape_comes_back_loses_nothing(bench: MakeBench) -> None:
+    here = bench(**TIGHT, piece=16)
+    here.run(ONE, session="one")
+    here.run(TWO, session="two")
+    here.flag.after = 3
+    assert here.run(ONE, session="one").ended.reason is Reason.PREEMPTED
+    here.flag.clear()
+    assert here.run(ONE, session="one", decode=TEN).ended.usage.forward_passes == 0

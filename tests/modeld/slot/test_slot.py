@@ -203,3 +203,29 @@ def test_tidying_waits_until_nobody_waits(bench: MakeBench) -> None:
     here.flag.clear()
     here.run("c")
     assert here.slot.figures().relocated == 51
+
+
+def test_s2_tidying_yields_to_a_request_that_is_there_and_goes_on_after_it(bench: MakeBench) -> None:
+    here = bench(cells=160, context=64, piece=10)
+    here.run("a" * 50, session="one")
+    here.run("b" * 50, session="two")
+    here.awaited = True
+    here.run("c", guess=True, closed=(("ann", "one"),))
+    assert here.slot.figures().relocated == 0
+    here.awaited = False
+    here.run("c", guess=True)
+    assert here.slot.figures().relocated == 51
+
+
+def test_s2_s5_a_stop_reaches_a_compaction_that_a_guess_wants(bench: MakeBench) -> None:
+    here = bench(cells=100, context=90, piece=5, chunk=32)
+    here.run("a" * 8, session="one")
+    here.run("b" * 60, session="two")
+    here.awaited = True  # nothing is tidied
+    here.flag.after = 2 + 2 + 3  # two chunks; before the next, the compaction and one piece
+    guess = here.run("c" * 40, guess=True, closed=(("ann", "one"),)).ended
+    assert (guess.reason, guess.length, here.slot.figures().relocated) == (Reason.PREEMPTED, 32, 5)
+    here.flag.clear()
+    here.backend.check()
+    assert here.run("b" * 60, session="two", decode=TEN).ids == bench().run("b" * 60, decode=TEN).ids
+    assert here.run("c" * 40, session="two", decode=TEN).ids == bench().run("c" * 40, decode=TEN).ids

@@ -33,7 +33,7 @@ LONG = settings.get_current_profile_name() == "long"
 STEPS = 20_000
 """What `make test-long` runs at least."""
 CLIENTS, SESSIONS = ("ann", "bob"), ("one", "two")
-SMALL = FakeScript(context=40, cells=56, sequences=3, chunk=8, poll_tokens=2, alphabet="abé", end_one_in=9)
+SMALL = FakeScript(context=40, cells=56, sequences=3, chunk=8, piece=4, poll_tokens=2, alphabet="abé", end_one_in=9)
 SHAPES = (
     SMALL,
     evolve(SMALL, ubatch=4),

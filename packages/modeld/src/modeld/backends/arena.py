@@ -21,6 +21,10 @@ class Piece:
     start: int
     end: int
 
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
 
 class Arena:
     """The cells up to `top` are held by sequences or garbage; those from `top` on are free."""
@@ -96,14 +100,13 @@ class Arena:
                 holders = tuple(np.flatnonzero(holds[:, part[0]]).tolist())
                 yield Piece(holders, int(positions[part[0]]), int(positions[part[-1]]) + 1)
 
-    def compact(self) -> None:
-        """Everything that is held has slid down, in its order; the garbage is gone."""
-        held = np.flatnonzero(self._held())
-        kept, positions = self._holds[:, held], self._position[held]
-        self._holds[:] = False
-        self.top = len(held)
-        self._holds[:, : self.top] = kept
-        self._position[: self.top] = positions
+    def slide(self, piece: Piece) -> None:
+        """The lowest piece that has to move now lies in the lowest cells; those where it lay are garbage."""
+        between = (self._position >= piece.start) & (self._position < piece.end)
+        self._holds[:, self._holds[piece.holders[0]] & between] = False
+        free = np.flatnonzero(~self._held())[: piece.length]
+        self._holds[np.ix_(piece.holders, free)] = True
+        self._position[free] = np.arange(piece.start, piece.end)
 
     def check(self) -> None:
         """Asserts that every sequence holds the positions from 0 on, each once, in order."""

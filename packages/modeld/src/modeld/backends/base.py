@@ -60,6 +60,10 @@ class OutOfCells(BackendError):
     """There is no room in the KV cache for this chunk. Nothing was changed."""
 
 
+class Stopped(BackendError):
+    """The stop flag ended it. Nothing was lost by it."""
+
+
 class LoadError(Exception):
     """The model cannot be served. The message is one line that says what was wrong and what to do."""
 
@@ -156,8 +160,11 @@ class Backend(Protocol):
     def drop(self, sequence: int) -> None:
         """Forget a sequence."""
 
-    def tidy(self) -> None:
-        """Do now, while nobody waits, what would otherwise delay a later call. What is resident stays so."""
+    def tidy(self, wanted: Callable[[], bool] = lambda: False) -> None:
+        """Do now, while nobody waits, what would otherwise delay a later call. What is resident stays so.
+
+        It ends early, and goes on the next time, where `wanted` says that somebody waits or the stop flag is set.
+        """
 
     @property
     def relocated(self) -> int:
@@ -174,7 +181,10 @@ class ExportingBackend(Backend, Protocol):
         """The state of the first `length` positions, for this loaded model alone. Raises `BackendError`."""
 
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
-        """Make what `save` gave resident in an empty sequence. Raises `OutOfCells` with nothing changed."""
+        """Make what `save` gave resident in an empty sequence. Raises `OutOfCells` with nothing changed.
+
+        Raises `Stopped` where the stop flag ended it; the sequence is empty again.
+        """
 
 
 @runtime_checkable

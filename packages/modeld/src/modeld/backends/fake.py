@@ -23,6 +23,7 @@ from modeld.backends.base import (
     OutOfCells,
     Scored,
     StopFlag,
+    Stopped,
     Vocabulary,
 )
 from modeld.backends.fake_cells import FakeCells
@@ -49,7 +50,12 @@ class FakeBackend:
         self._vocabulary = FakeVocabulary(script.chat_template, script.bos)
         self._cells = FakeCells(script.cells, script.sequences + 2)  # those of `KvCache`, too
         self._cache = KvCache(
-            self._cells, cells=script.cells, sequences=script.sequences, piece=script.piece, in_order=script.in_order
+            self._cells,
+            cells=script.cells,
+            sequences=script.sequences,
+            piece=script.piece,
+            in_order=script.in_order,
+            stop=stop.is_set,
         )
         self._characters = [character.encode() for character in script.alphabet]
         self._content = FakeContent(script.cells) if script.fork == "content" else None
@@ -144,7 +150,10 @@ class FakeBackend:
             raise BackendError(f"cannot extend by ids that are not of a vocabulary of {self._vocabulary.size}")
         if self._content is not None:
             return self._extend_content(self._content, tape, start)
-        self._cache.make_room(len(tape) - start)
+        try:
+            self._cache.make_room(len(tape) - start)
+        except Stopped:
+            return Extended(length=start, stopped=True)
         done = self._work(len(tape) - start)
         if done < len(tape) - start:
             unit = self._script.ubatch
@@ -186,8 +195,8 @@ class FakeBackend:
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
         self._cache.load(sequence, state, length)
 
-    def tidy(self) -> None:
-        self._cache.tidy()
+    def tidy(self, wanted: Callable[[], bool] = lambda: False) -> None:
+        self._cache.tidy(wanted)
 
     def check(self) -> None:
         """Asserts that the bookkeeping of cells is right."""
@@ -295,7 +304,7 @@ class FakeBackend:
         """What a failed library may do at worst: the last token of the sequence is another one now, or is missing."""
         if length := self._cells.length(sequence):
             self._cache.forget(sequence, length - 1)
-            with suppress(OutOfCells):
+            with suppress(OutOfCells, Stopped):
                 self._cache.make_room(1)
                 self._write(sequence, length - 1, np.array([0], np.int32))
 

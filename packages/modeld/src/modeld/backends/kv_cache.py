@@ -3,11 +3,11 @@
 Where order matters (`in_order`), an `Arena` says what becomes garbage and when everything has to slide down.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from modeld.backends.arena import Arena
-from modeld.backends.base import OutOfCells
+from modeld.backends.arena import Arena, Piece
+from modeld.backends.base import OutOfCells, Stopped
 
 END = -1
 """As an end: all positions that there are."""
@@ -35,13 +35,24 @@ class Memory(Protocol):
 class KvCache:
     """Sequences from 0 to `sequences` - 1. The memory needs two more, for garbage and as scratch.
 
-    `piece`: the most positions that are saved at once.
+    `piece`: the most positions that are saved at once. `stop` says that whoever wants room, or what was saved, does not
+    any more.
     """
 
-    def __init__(self, memory: Memory, *, cells: int, sequences: int, piece: int, in_order: bool) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        cells: int,
+        sequences: int,
+        piece: int,
+        in_order: bool,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._memory = memory
         self._cells = cells
         self._piece = piece
+        self._stop = stop
         self._garbage, self._scratch = sequences, sequences + 1
         self.arena = Arena(cells, sequences) if in_order else None
         self.relocated = 0
@@ -50,12 +61,16 @@ class KvCache:
         return f"KvCache({self.arena or f'{self._cells} cells in any order'})"
 
     def make_room(self, count: int) -> None:
-        """Compact if the cells above the top are too few but all free ones together are enough."""
+        """Compact if the cells above the top are too few but all free ones together are enough.
+
+        Raises `OutOfCells` with nothing changed, `Stopped` with nothing lost.
+        """
         if self.arena is None or count <= self.arena.free:
             return
         if self.arena.live + count > self._cells:
             raise OutOfCells(f"no room for {count} tokens in a KV cache of {self._cells}")
-        self.compact()
+        if not self.compact(self._stop):
+            raise Stopped("the stop flag ended a compaction")
 
     def wrote(self, sequence: int, start: int, count: int) -> None:
         """The library has put new positions into the first free cells."""
@@ -81,29 +96,53 @@ class KvCache:
             self.arena.lower()
         return removed
 
-    def tidy(self) -> None:
+    def tidy(self, wanted: Callable[[], bool] = lambda: False) -> None:
         """Compact while nobody waits for it, if an eighth of the cells are garbage."""
         if self.arena is not None and self.arena.garbage >= self._cells // 8:
-            self.compact()
+            self.compact(lambda: self._stop() or wanted())
 
-    def compact(self) -> None:
-        """Slide what is held above the lowest hole down into it, lowest first.
+    def compact(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Slide what is held above the lowest hole down into it, lowest first. False where `stop` ended it.
 
         Below a piece that moves, everything is in place already. So the first free cells are those right above that,
-        as many as the piece needs at least.
+        as many as the piece needs at least. It stops between two pieces, unless to go on is the shorter way out: to fill
+        a cell costs a third of what it costs to move one.
         """
         if self.arena is None:
-            return
+            return True
+        if stop():
+            return False
         pieces = list(self.arena.pieces(self._piece))
+        left = sum(piece.length for piece in pieces)
         self._memory.remove(self._garbage, 0, END)
         for piece in pieces:
-            self._memory.copy(piece.holders[0], self._scratch, piece.start, piece.end)
-            state = self._memory.save(self._scratch)
-            for sequence in (*piece.holders, self._scratch):
-                self._memory.remove(sequence, piece.start, piece.end)
-            self._put(state, piece.holders, piece.start, piece.end)
-            self.relocated += piece.end - piece.start
-        self.arena.compact()
+            if 3 * left > self.arena.garbage and stop():
+                self._fill(self.arena.garbage, max(pieces, key=lambda piece: piece.length))
+                return False
+            self._slide(piece)
+            self.arena.slide(piece)
+            left -= piece.length
+        self.arena.lower()
+        return True
+
+    def _slide(self, piece: Piece) -> None:
+        self._memory.copy(piece.holders[0], self._scratch, piece.start, piece.end)
+        state = self._memory.save(self._scratch)
+        for sequence in (*piece.holders, self._scratch):
+            self._memory.remove(sequence, piece.start, piece.end)
+        self._put(state, piece.holders, piece.start, piece.end)
+        self.relocated += piece.length
+
+    def _fill(self, cells: int, piece: Piece) -> None:
+        """Makes the lowest free cells garbage again, which takes copies of something: nothing may be written there."""
+        whole, rest = divmod(cells, piece.length)
+        for times, length in ((whole, piece.length), (1, rest)):
+            if not times or not length:
+                continue
+            end = piece.start + length
+            state = self._saved(piece.holders[0], piece.start, end)
+            for _ in range(times):
+                self._put(state, (self._garbage,), piece.start, end)
 
     # --- state in and out ---------------------------------------------------------------------------------
 
@@ -112,9 +151,15 @@ class KvCache:
         return tuple(self._saved(sequence, start, min(start + self._piece, length)) for start in self._starts(length))
 
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
-        """What `save` gave, into an empty sequence. Raises `OutOfCells` with nothing changed."""
+        """What `save` gave, into an empty sequence. Raises `OutOfCells` with nothing changed.
+
+        Raises `Stopped` with the sequence empty again.
+        """
         self.make_room(length)
         for start, piece in zip(self._starts(length), state, strict=True):
+            if self._stop():
+                self.forget(sequence, 0)
+                raise Stopped("the stop flag ended a return from host memory")
             end = min(start + self._piece, length)
             self._put(piece, (sequence,), start, end)
             self.wrote(sequence, start, end - start)

@@ -5,6 +5,7 @@ sends was checked at the wire, so values are taken as they are: to check each on
 """
 
 import asyncio
+import select
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from enum import EnumType
@@ -157,6 +158,12 @@ class Channel:
         self._connection = connection
         self._stream = connection.makefile("rb")
         self._messages = Numbered(epoch)
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+
+    def awaited(self) -> bool:
+        """Whether a message has begun to come, or the stream has ended. The front sends one at a time."""
+        return bool(self._poll.poll(0))
 
     def send(self, message: object) -> None:
         self._connection.sendall(framed(self._messages.encode(message)))

@@ -111,7 +111,8 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
             if config.backend != "fake":  # what a script pretends is nobody's fact
                 facts.remember(verdict, _key(config, backend))
 
-        desk = Desk(backend, stop, channel.send, _slot_settings(config), drafters=drafters, found=found)
+        settings, awaited = _slot_settings(config), channel.awaited
+        desk = Desk(backend, stop, channel.send, settings, drafters=drafters, found=found, awaited=awaited)
         for message in channel:
             if isinstance(message, Quit):
                 return
@@ -164,6 +165,7 @@ class Desk:
         *,
         drafters: Drafters | None = None,
         found: Callable[[Exactness], None] = lambda verdict: None,
+        awaited: Callable[[], bool] = lambda: False,
     ) -> None:
         self._backend = backend
         self._stop = stop
@@ -171,6 +173,7 @@ class Desk:
         self._settings = settings or SlotSettings()
         self._drafters = drafters
         self._found = found
+        self._awaited = awaited
         self._slot = self._new_slot()
 
     def handle(self, request: object) -> None:
@@ -212,7 +215,12 @@ class Desk:
 
     def _new_slot(self) -> Slot:
         return Slot(
-            self._backend, stop=self._stop, clock=time.monotonic, settings=self._settings, drafters=self._drafters
+            self._backend,
+            stop=self._stop,
+            clock=time.monotonic,
+            settings=self._settings,
+            drafters=self._drafters,
+            awaited=self._awaited,
         )
 
     def _forget_everything(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from modeld.backends.base import ExportingBackend, Ids, LogitsBackend
+from modeld.backends.base import ExportingBackend, Ids, LogitsBackend, Stopped
 from modelwire.messages import Exactness
 
 DEPTH = 1030
@@ -19,10 +19,6 @@ SEQUENCES = 3
 Row = tuple[int, Ids]
 """The number of a step, 0 after the prompt, and its logits as bits."""
 Part = Callable[[], Iterator[Row]]
-
-
-class Stopped(Exception):
-    """The stop flag ended a part."""
 
 
 class ExactnessTest:
@@ -161,7 +157,7 @@ class ExactnessTest:
 
     def _extend(self, sequence: int, tape: Ids, start: int, rows: int) -> None:
         if self._backend.extend(sequence, tape, start, rows).stopped:
-            raise Stopped
+            raise Stopped("the stop flag ended a part")
         self._advanced()
 
     def _bits(self, row: int) -> Ids:

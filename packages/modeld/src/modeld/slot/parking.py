@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from attrs import define, evolve, frozen
 
-from modeld.backends.base import Backend, BackendError, ExportingBackend, Ids
+from modeld.backends.base import Backend, BackendError, ExportingBackend, Ids, Stopped
 from modeld.slot.tape import Kept, Owner, Tape, common_length
 
 State = tuple[bytes, ...]
@@ -141,14 +141,20 @@ class Parking:
     def restore(self, place: Parked, tape: Tape, *, stays: bool) -> None:
         """Into the empty sequence of `tape`, of which only the backend learns here. Raises `BackendError`.
 
-        `stays`: it is parked afterwards as well, as a lasting one always is.
+        `stays`: it is parked afterwards as well, as a lasting one always is, and one whose return was stopped.
         """
-        if place in self._places:  # a tape that went for it may have taken its room
-            self._places.remove(place)
-            if stays or place.lasting:
-                self._places.append(place)
-        self.load(tape.sequence, place.state, len(place.ids))
-        self.restored += 1
+        stays = stays or place.lasting
+        try:
+            self.load(tape.sequence, place.state, len(place.ids))
+            self.restored += 1
+        except Stopped:
+            stays = True
+            raise
+        finally:
+            if place in self._places:  # a tape that went for it may have taken its room
+                self._places.remove(place)
+                if stays:
+                    self._places.append(place)
 
     def close(self, owner: Owner) -> None:
         self._places = [place for place in self._places if place.owner != owner]

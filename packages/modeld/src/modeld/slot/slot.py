@@ -47,7 +47,10 @@ Emit = Callable[[FromEngine], None]
 
 
 class Slot:
-    """Serves `Run` and `Encode`. Without `drafters` it generates token by token."""
+    """Serves `Run` and `Encode`. Without `drafters` it generates token by token.
+
+    `awaited` says whether the next request is there already.
+    """
 
     def __init__(
         self,
@@ -57,10 +60,12 @@ class Slot:
         clock: Callable[[], float],
         settings: SlotSettings,
         drafters: Drafters | None = None,
+        awaited: Callable[[], bool] = lambda: False,
     ) -> None:
         self._backend = backend
         self._scoring = backend if backend.capabilities.logits and isinstance(backend, LogitsBackend) else None
         self._stop = stop
+        self._awaited = awaited
         self._clock = clock
         can_draft = self._scoring is not None and backend.capabilities.rollback
         self._drafters = drafters if drafters is not None and can_draft else NoDrafts()
@@ -138,7 +143,7 @@ class Slot:
         else:
             emit(ended)
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
-                self._backend.tidy()
+                self._backend.tidy(self._awaited)
 
     def _close(self, closed: Sequence[tuple[str, str]]) -> None:
         for client, session in closed:

@@ -4,13 +4,13 @@ Only the C API is used: it tells "no room" from "aborted", and never copies a wh
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 import numpy as np
 from llama_cpp import llama_cpp as llama
 
-from modeld.backends.base import BackendError, Capabilities, Extended, Ids, Logits, OutOfCells, StopFlag
+from modeld.backends.base import BackendError, Capabilities, Extended, Ids, Logits, OutOfCells, StopFlag, Stopped
 from modeld.backends.kv_cache import END, KvCache
 from modeld.backends.llamacpp import vendor_log
 from modeld.backends.llamacpp.memory import LlamaMemory
@@ -63,6 +63,7 @@ class LlamaBackend:
             sequences=self.sequences,
             piece=min(_PIECE, self._window or _PIECE),
             in_order=in_order or self._window > 0,  # with a window, the library would take cells that are in use
+            stop=stop.is_set,
         )
         self._rows = range(0)
         self._batch = _Batch(chunk)
@@ -80,7 +81,10 @@ class LlamaBackend:
         self._rows = range(0)
         if self._stop.is_set():
             return Extended(length=start, stopped=True)
-        self._cache.make_room(count)
+        try:
+            self._cache.make_room(count)
+        except Stopped:
+            return Extended(length=start, stopped=True)
         code = llama.llama_decode(self._ctx, self._batch.fill(sequence, tape[start:], start, rows))
         if code == _DONE:
             self._rows = range(count - rows, count)
@@ -125,8 +129,8 @@ class LlamaBackend:
         if self._memory.length(sequence) != length:
             raise RuntimeError(f"a restored state of {length} positions has {self._memory.length(sequence)}")
 
-    def tidy(self) -> None:
-        self._cache.tidy()
+    def tidy(self, wanted: Callable[[], bool] = lambda: False) -> None:
+        self._cache.tidy(wanted)
 
     @property
     def relocated(self) -> int:

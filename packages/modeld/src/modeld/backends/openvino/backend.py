@@ -129,8 +129,10 @@ class OpenVinoBackend:
     def drop(self, sequence: int) -> None:
         self._residency.drop(sequence)
 
-    def tidy(self) -> None:
-        """At most one step: a request may be waiting already."""
+    def tidy(self, wanted: Callable[[], bool] = lambda: False) -> None:
+        """At most one step: a request may come meanwhile."""
+        if wanted() or self._stop.is_set():
+            return
         self._keep_one(None, self.chunk + self._residency.slack * BLOCK // 2)
 
     def close(self) -> None:
