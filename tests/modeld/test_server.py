@@ -1,16 +1,18 @@
 """The translation between envelopes and the driver, with a door and an engine in memory."""
 
 import asyncio
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import zmq
 from attrs import define, evolve, field
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
 from modeld.driver import Driver
 from modeld.engine.messages import EngineUnloaded
-from modeld.server import Server
+from modeld.server import KNOCK_S, Server
 from modeld.testing import EngineTwin
 from modelwire.codec import Envelope
 from modelwire.messages import (
@@ -34,6 +36,8 @@ from modelwire.messages import (
     Unload,
     Welcome,
 )
+from modelwire.protocol import MODELD
+from modelwire.router import Router
 
 
 @define(eq=False)
@@ -42,6 +46,7 @@ class DoorTwin:
 
     sent: list[tuple[str, str, Any]] = field(factory=list)
     silent_clients: list[str] = field(factory=list)
+    idle_clients: list[str] = field(factory=list)
     forgotten: list[str] = field(factory=list)
     arriving: "asyncio.Queue[tuple[str, Envelope] | None]" = field(factory=asyncio.Queue)
 
@@ -53,8 +58,7 @@ class DoorTwin:
         self.sent.append((client, op, message))
 
     def silent(self, now: float, after_ms: float) -> list[str]:
-        assert after_ms == SILENCE_MS
-        return self.silent_clients
+        return self.silent_clients if after_ms == SILENCE_MS else self.idle_clients
 
     def forget(self, client: str) -> None:
         self.forgotten.append(client)
@@ -161,6 +165,64 @@ def test_a_silent_client_loses_its_operations_and_an_idle_one_nothing(house: Hou
     assert house.door.sent[-1][1:] == ("2", house.door.sent[-1][2])
     assert isinstance(house.door.sent[-1][2], Done)
     assert house.engine.stop_set
+
+
+def test_an_idle_client_with_sessions_is_said_something_now_and_then_that_is_for_no_operation(house: House) -> None:
+    house.ask("1", turn())
+    house.driver.engine_said(house.engine.begin(), house.now)
+    house.driver.engine_said(house.engine.end(), house.now)
+    house.door.sent.clear()
+    house.door.idle_clients = ["ann", "without sessions"]
+    for _ in range(4):
+        house.server.pass_time(house.now)
+        house.now += KNOCK_S / 2
+    assert [(client, op) for client, op, _ in house.door.sent] == [("ann", "?")] * 2
+    assert isinstance(house.door.sent[0][2], Welcome)
+
+
+async def test_a_client_that_dies_idle_leaves_no_session() -> None:
+    """A living one that says as little keeps its own."""
+    house = House()
+    house.load()
+    codec, context = MODELD.codec(), zmq.Context[zmq.Socket[bytes]]()
+    with tempfile.TemporaryDirectory(prefix="modeld-") as directory:
+        endpoint = f"ipc://{directory}/s"
+        router = Router(endpoint, codec, MODELD, clock=lambda: house.now)
+        router.on_gone = lambda client: house.driver.client_gone(client, house.now)
+        house.driver._reply = router.send
+        async with router, asyncio.timeout(10):
+            server = Server(router, house.driver, house.server._about, clock=lambda: house.now, engine_pid=lambda: 0)
+            task = asyncio.create_task(server.serve())
+            clients = [context.socket(zmq.DEALER) for _ in range(2)]
+            for number, client in enumerate(clients, 1):
+                client.connect(endpoint)
+                client.send(codec.encode("1", turn()))
+                while len(house.driver.sessions.clients) < number:  # noqa: ASYNC110 - the router has no event for it
+                    await asyncio.sleep(0)
+                house.driver.engine_said(house.engine.begin(), house.now)
+                house.driver.engine_said(house.engine.end(), house.now)
+            clients[0].close(linger=0)
+            while len(house.driver.sessions.clients) == 2:
+                house.now += KNOCK_S
+                server.pass_time(house.now)
+                await asyncio.sleep(0)
+            for _ in range(20):
+                house.now += KNOCK_S
+                server.pass_time(house.now)
+                await asyncio.sleep(0)
+            assert len(house.driver.sessions.clients) == 1
+        await task
+    context.destroy(linger=0)
+
+
+def test_a_client_that_was_taken_for_gone_begins_anew(house: House) -> None:
+    house.ask("1", turn())
+    house.driver.client_gone("ann", house.now)
+    house.driver.engine_said(house.engine.begin(), house.now)
+    house.driver.engine_said(house.engine.end(), house.now)
+    assert house.driver.clients == set()
+    house.ask("1", turn())
+    assert house.driver.clients == {"ann"}
 
 
 async def test_requests_are_served_until_the_door_closes(house: House) -> None:

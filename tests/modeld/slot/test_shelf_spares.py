@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from modeld.slot import SlotSettings
+from modelwire.messages import DecodeConfig, Reason
+
 MakeBench = Callable[..., Any]
+TEN = DecodeConfig(max_tokens=10)
 
 
 def leave_one(here: Any) -> None:
@@ -33,3 +39,49 @@ def test_the_budget_is_shared_and_what_was_used_longest_ago_goes(bench: MakeBenc
     assert [tape[0] for tape in here.tapes()] == ["guess", "guess", "real"]
     here.run("e" * 20, guess=True)
     assert [here.run(letter * 20, guess=True).begun.reused for letter in "de"] == [20, 20]
+
+
+def test_as_many_sessions_as_there_are_sequences_leave_one_to_a_guess(bench: MakeBench) -> None:
+    """Their tapes go to host memory, the one used longest ago first, and come back."""
+    here = bench(sequences=4, token_ms=1.0)
+    for letter in "abcd":
+        here.run(letter * 100, session=letter)
+    assert here.run("a" * 90 + "x" * 20, session="a", guess=True).ended.reason is Reason.PREFILLED
+    assert [tape[:2] for tape in here.tapes()][-3:] == [("real", f"ann/{letter}") for letter in "bcd"]
+    assert here.run("d" * 100 + "y", session="d", guess=True).begun.reused == 100
+    again = here.run("a" * 100, session="a", decode=TEN)
+    assert (again.ended.usage.prefilled, again.ids) == (0, bench().run("a" * 100, decode=TEN).ids)
+
+
+def test_what_sessions_hold_leaves_cells_to_a_guess(bench: MakeBench) -> None:
+    here = bench(context=200, cells=400, token_ms=1.0)
+    for letter in "abc":
+        here.run(letter * 130, session=letter)
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/b"), ("real", "ann/c")]
+    assert here.run("x" * 140, session="x", guess=True).ended.reason is Reason.PREFILLED
+
+
+@pytest.mark.parametrize("why", ["no memory for it", "a backend that cannot export", "larger than all of that memory"])
+def test_a_tape_that_cannot_be_parked_goes_for_no_guess_before_it_was_not_used_for_long(
+    bench: MakeBench, why: str
+) -> None:
+    size = 100 if why.startswith("larger") else 0 if why.startswith("no") else 10**9
+    here = bench(sequences=2, settings=SlotSettings(parking_bytes=size), export=not why.startswith("a backend"))
+    here.run("a" * 100, session="a")
+    for number in range(16):
+        here.run("b" * (100 + number), session="b")
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/a"), ("real", "ann/b")]
+    here.run("b" * 130, session="b")
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/b")]
+
+
+def test_a_tape_too_large_to_be_parked_is_not_saved_again_after_each_operation(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(sequences=2, settings=SlotSettings(parking_bytes=100))
+    save, saved = here.backend.save, list[int]()
+    monkeypatch.setattr(here.backend, "save", lambda *what: (saved.append(1), save(*what))[1])
+    here.run("a" * 100, session="a")
+    for number in range(8):
+        here.run("b" * (100 + number), session="b")
+    assert len(saved) == 1

@@ -119,7 +119,7 @@ def test_s2_an_answer_that_is_stopped_before_its_first_token_does_not_begin(benc
 
 
 def test_a_real_operation_evicts_guesses_first_then_ownerless_then_the_oldest_session(bench: MakeBench) -> None:
-    here = bench(context=64, cells=120, sequences=8)
+    here = bench(context=120, cells=120, sequences=8)
     here.run("a" * 30, session="old")
     here.run("b" * 30, session="new")
     here.run("c" * 20, guess=True)

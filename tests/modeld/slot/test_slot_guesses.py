@@ -100,12 +100,12 @@ def test_a_guess_that_is_stopped_at_once_leaves_no_empty_tape(bench: MakeBench) 
 
 
 def test_s7_a_guess_without_room_ends_and_evicts_no_real_tape(bench: MakeBench) -> None:
-    here = bench(context=64, cells=100, sequences=4)
-    here.run("a" * 50, session="one")
-    here.run("b" * 40, session="two")
+    here = bench(context=100, cells=160, sequences=4, settings=SlotSettings(parking_bytes=0))
+    here.run("a" * 80, session="one")
+    here.run("b" * 70, session="two")
     guess = here.run("c" * 30, guess=True)
     assert guess.ended.reason is Reason.CONTEXT
-    assert [tape for tape in here.tapes() if tape[0] == "real"] == [("real", "ann/one", 50), ("real", "ann/two", 40)]
+    assert [tape for tape in here.tapes() if tape[0] == "real"] == [("real", "ann/one", 80), ("real", "ann/two", 70)]
 
 
 def test_an_adopted_guess_leaves_what_the_session_had_more_as_ownerless(bench: MakeBench) -> None:

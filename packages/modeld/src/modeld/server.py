@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
-from modeld.driver import Driver
+from modeld.driver import NOBODY, Driver
 from modelwire.codec import Envelope
 from modelwire.errors import ErrorCode
 from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello, TellStory
 
 log = logging.getLogger(__name__)
+
+KNOCK_S = 30.0
+"""So often those that have sessions and say nothing are looked for."""
 
 
 class Door(Protocol):
@@ -52,6 +55,7 @@ class Server:
         self._problem = problem
         self._sooner = asyncio.Event()
         self._tick_at = math.inf
+        self._knock_at = 0.0
         self._leaving: set[str] = set()
 
     async def serve(self) -> None:
@@ -94,7 +98,7 @@ class Server:
                 self._driver.submit(client, op, message, now)
 
     async def keep_time(self) -> None:
-        """Lets deadlines pass, and finds clients that fell silent with operations open."""
+        """Lets deadlines pass, and finds clients that fell silent with operations open or are gone."""
         while True:
             now = self._clock()
             self.pass_time(now)
@@ -107,6 +111,17 @@ class Server:
         for client in self._driver.busy_clients & set(self._door.silent(now, SILENCE_MS)):
             log.warning("client %s fell silent: its operations end", client)
             self._driver.client_silent(client, now)
+        if now >= self._knock_at:
+            self._knock_at = now + KNOCK_S
+            self._knock(now)
+
+    def _knock(self, now: float) -> None:
+        """An idle client need not say anything. That one is dead shows when something is sent to it: so something is.
+
+        Its sessions would stay for ever, and their tapes leave no room for guesses.
+        """
+        for client in self._driver.clients & set(self._door.silent(now, 1000 * KNOCK_S)):
+            self._door.send(client, NOBODY, self._about.welcome())
 
     def _forget_who_left(self) -> None:
         """Those that have closed everything, once nothing of them is left and the answer is sent."""

@@ -105,8 +105,8 @@ class KvCache:
         """Slide what is held above the lowest hole down into it, lowest first. False where `stop` ended it.
 
         Below a piece that moves, everything is in place already. So the first free cells are those right above that,
-        as many as the piece needs at least. It stops between two pieces, unless to go on is the shorter way out: to fill
-        a cell costs a third of what it costs to move one.
+        as many as the piece needs at least. It stops between two pieces, unless to go on is the shorter way out: a cell
+        is filled in a third of the time in which it is moved.
         """
         if self.arena is None:
             return True

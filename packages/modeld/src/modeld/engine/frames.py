@@ -161,7 +161,7 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
-    def awaited(self) -> bool:
+    def waits(self) -> bool:
         """Whether a message has begun to come, or the stream has ended. The front sends one at a time."""
         return bool(self._poll.poll(0))
 

@@ -111,7 +111,7 @@ def serve(channel: Channel, config: EngineConfig, stop: SharedStopFlag) -> None:
             if config.backend != "fake":  # what a script pretends is nobody's fact
                 facts.remember(verdict, _key(config, backend))
 
-        settings, awaited = _slot_settings(config), channel.awaited
+        settings, awaited = _slot_settings(config), channel.waits
         desk = Desk(backend, stop, channel.send, settings, drafters=drafters, found=found, awaited=awaited)
         for message in channel:
             if isinstance(message, Quit):

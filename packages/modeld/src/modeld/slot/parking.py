@@ -65,6 +65,7 @@ class Parking:
         self._rate = rate
         self._places: list[Parked] = []  # the least recently used first
         self._saving, self._loading = _Speed(), _Speed()
+        self._token_bytes = 0.0  # at least, once a tape was saved
         self.restored = 0
 
     def __len__(self) -> int:
@@ -83,13 +84,14 @@ class Parking:
         rate = self._rate()
         return not rate or self._saving.per_token + self._loading.per_token < 1 / rate
 
-    def park(self, tape: Tape) -> None:
-        """Keeps a copy of a tape that is about to go, where that pays and fits."""
+    def park(self, tape: Tape) -> bool:
+        """Keeps a copy of a tape that is about to go, where that pays and fits. False where its session will miss it."""
         copy = self._copied(tape, tape.length)
         if copy is None:
-            return  # it can be prefilled again
+            return tape.length < self._least  # it can be prefilled again
         self._places = [place for place in self._places if place.lasting or not _within(place.ids, tape.ids)]
         self._add(copy)
+        return True
 
     def keep(self, tape: Tape | None, ids: Ids, owner: Owner) -> int:
         """Keeps the state of `ids` for a snapshot, from a tape or from what is parked already; how many bytes."""
@@ -100,7 +102,8 @@ class Parking:
 
     def _copied(self, tape: Tape, length: int) -> Parked | None:
         """None where it cannot be had, does not pay, or is larger than all that may be kept."""
-        state = self.saved(tape, length) if self._max_bytes else None
+        fits = 0 < self._max_bytes >= length * self._token_bytes
+        state = self.saved(tape, length) if fits else None
         if state is None:
             return None
         kept = tape.kept if tape.kept is not None and tape.kept.length <= length else None
@@ -124,6 +127,8 @@ class Parking:
         except BackendError:
             return None
         self._saving.learn(length, self._clock() - began)
+        token_bytes = sum(map(len, state)) / length
+        self._token_bytes = min(self._token_bytes or token_bytes, token_bytes)
         return state
 
     def load(self, sequence: int, state: State, length: int) -> None:

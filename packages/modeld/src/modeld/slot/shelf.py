@@ -16,6 +16,9 @@ from modeld.slot.claims import Claim, Match, Wanted
 from modeld.slot.parking import Parked, Parking
 from modeld.slot.tape import Kept, Owner, Tape, TapeKind, common_length
 
+_LONG = 8
+"""A tape was not used for long when so many times as many operations as there are sequences have come since."""
+
 
 class Shelf:
     """Tapes by sequence. Every change is made in the backend, in the tape and in the cell pool together.
@@ -261,6 +264,26 @@ class Shelf:
         nobody = Owner("", "")
         while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
             pass
+
+    def leave_room(self) -> None:
+        """After a real operation: other sessions' tapes go, oldest first, so that the next guess has a sequence and cells.
+
+        A guess evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
+        once, or was not used for long.
+        """
+        real = [tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
+        for tape in sorted(real, key=lambda tape: tape.used)[:-1]:
+            if not self._is_crowded():
+                return
+            if self._parking.park(tape) or self._uses - tape.used > _LONG * self._backend.sequences:
+                self.drop(tape)
+                self._evicted += 1
+
+    def _is_crowded(self) -> bool:
+        """Half of the cells beyond one context are what a guess should find."""
+        room = min(self._spare_cells, (self._backend.cells - self._backend.context) // 2)
+        real = sum(tape.kind is TapeKind.REAL for tape in self._tapes.values())
+        return real == self._backend.sequences or self._pool.free + self._spares() < room
 
     def _spares(self) -> int:
         """Cells that no real tape holds."""

@@ -142,6 +142,8 @@ class Slot:
             emit(Failed(code=ErrorCode.ENGINE_FAILED, message=f"the model's library failed: {fault}", retry=True))
         else:
             emit(ended)
+            if not request.guess:
+                self._shelf.leave_room()
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
                 self._backend.tidy(self._awaited)
 
