@@ -1,5 +1,6 @@
 """What the daemon does with faults of its own; the rest of its life needs real processes."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,18 @@ async def test_a_wanted_model_that_is_refused_ends_nothing(
     app._engine_said(Refused(message="not a GGUF file"))
     assert asked == [str(bad), None]
     assert not app._stop.is_set()
+
+
+async def test_nobody_who_hears_that_the_model_is_loaded_does_not_end_the_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever started it may have left meanwhile, with the terminal or the pipe."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    app = App(Settings(socket=f"ipc://{tmp_path}/modeld.sock", backend="fake"))
+    monkeypatch.setattr("sys.stderr", Gone())
+    app._engine_said(EngineTwin().ready())
+    assert app._fault is None

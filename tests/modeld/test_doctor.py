@@ -83,6 +83,31 @@ async def test_a_wrong_model_is_a_failure_that_says_so(machine: Path) -> None:
     assert (found.state, "no such model file" in found.says) == ("failure", True)
 
 
+@pytest.mark.parametrize(
+    ("backend", "says"), [("llamacpp", "give the .gguf file in it"), ("openvino", "openvino_model.xml")]
+)
+async def test_a_folder_that_is_no_model_is_a_failure_among_the_other_findings(
+    machine: Path, backend: str, says: str
+) -> None:
+    found = await finding("model", model=str(machine), backend=backend)
+    assert (found.state, says in found.says) == ("failure", True)
+
+
+async def test_an_exported_folder_without_its_weights_is_a_failure_that_says_so(machine: Path) -> None:
+    for name in ("openvino_model.xml", "openvino_tokenizer.xml"):
+        (machine / name).touch()
+    found = await finding("model", model=str(machine), backend="openvino")
+    assert (found.state, "openvino_model.bin" in found.says, bool(found.advice)) == ("failure", True, True)
+
+
+async def test_a_missing_file_is_said_where_llama_cpp_is_missing_too(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    found = await finding("model", model=str(machine / "missing.gguf"))
+    assert (found.state, "no such model file" in found.says) == ("failure", True)
+
+
 async def test_a_directory_that_others_can_enter_is_a_failure(machine: Path) -> None:
     (machine / "run").mkdir(mode=0o755)
     found = await finding("sockets")

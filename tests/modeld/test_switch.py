@@ -165,12 +165,28 @@ def test_s13_a_model_that_was_ready_and_is_refused_now_is_tried_again_by_the_nex
     house.check()
     for op in "1g":
         assert (house.error(op).code, house.error(op).message) == (ErrorCode.NOT_READY, "no room")
-    assert (house.driver.state, house.driver.live, house.driver.ready) == ("unloaded", 0, None)
+    assert (house.driver.state, house.driver.live) == ("unloaded", 0)
     house.submit("2", Decode(session="s"))
     assert house.engine.asked == [None]
     house.say(house.engine.ready())
     house.run("d")
     assert house.contents() == "abcd"
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_s13_a_model_that_is_refused_now_is_described_so_that_who_asks_first_gets_on(house: House, other: bool) -> None:
+    """As one that was unloaded is; it is the one that the next operation loads."""
+    before = house.driver.ready
+    if other:
+        house.submit("l", Load(model="/big.gguf"))
+        house.driver.refused(Refused(message="too big"), house.now)
+    else:
+        unload(house)
+        house.submit("1", turn("abc"))
+    house.driver.refused(Refused(message="no room"), house.now)
+    assert (house.driver.state, house.driver.ready) == ("unloaded", before)
+    house.submit("2", turn("abc"))
+    assert (house.driver.state, house.driver.ready) == ("loading", None)
 
 
 def test_s13_a_load_of_what_was_unloaded_and_is_refused_now_ends(house: House) -> None:

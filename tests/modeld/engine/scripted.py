@@ -24,7 +24,7 @@ READY = Ready(
     profile="exact",
     model=MODEL,
     capabilities={},
-    context=1,
+    context=4096,
     cells=1,
     load_ms=0.0,
 )

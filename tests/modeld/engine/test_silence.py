@@ -24,7 +24,7 @@ from modeld.engine.messages import (
 from modeld.engine.patience import Pace, Patience
 from modeld.engine.supervisor import Supervisor
 from modelwire.messages import Text
-from tests.modeld.engine.scripted import ENDED, RUN, SAVE, Nursery, Start, ready
+from tests.modeld.engine.scripted import ENDED, READY, RUN, SAVE, Nursery, Start, ready
 
 CHUNK = EngineConfig().chunk
 
@@ -138,3 +138,46 @@ async def test_an_engine_that_talks_nonsense_is_killed(start: Start, nursery: Nu
     child.reader.data_received(nonsense)
     await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
     assert "unreadable" in cast(EngineGone, nursery.told[-1]).reason
+
+
+async def test_time_in_which_this_process_did_not_run_is_nobodys_silence(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine may have been stopped with it (a frozen container, a debugger), so it has a while to say something."""
+    watch = await watched(start, nursery, monkeypatch)
+    supervisor, patience = watch.supervisor, watch.supervisor._patience.first
+    for watch.now in (patience - 1, 10 * patience):
+        supervisor._ring()
+        assert supervisor._due is not None
+        assert supervisor._due > supervisor._now()
+    child = nursery.children[-1]
+    child.says(ENDED)
+    await nursery.until(lambda: ENDED in nursery.told)
+    assert not child.buried
+
+
+async def test_an_engine_that_stays_silent_after_that_is_killed(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = await watched(start, nursery, monkeypatch)
+    watch.now = 1000.0
+    for _ in range(1000):
+        watch.supervisor._ring()
+        watch.now += 1.0
+        if nursery.children[-1].reader._failed:
+            break
+    await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
+    assert 1000 < watch.now < 1010 + watch.supervisor._patience.first
+
+
+async def test_a_chunk_larger_than_the_context_counts_as_one_of_the_context(nursery: Nursery) -> None:
+    """A backend takes no larger one, so an engine that hangs is noticed as soon as with that."""
+    supervisor = Supervisor(
+        EngineConfig(backend="fake", chunk=10**6), nursery.listen, patience=Patience(), start_child=nursery.start
+    )
+    await supervisor.start()
+    await ready(nursery)
+    supervisor.send(RUN)
+    assert supervisor._due is not None
+    assert supervisor._due - supervisor._now() <= Patience().first * READY.context / 512 + 1
+    await supervisor.close()

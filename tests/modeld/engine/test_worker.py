@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from modeld.backends.base import BackendError, LoadError
-from modeld.backends.fake import FakeBackend
+from modeld.backends.fake import FakeBackend, FakeScript
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
 from modeld.engine.messages import (
@@ -28,7 +28,7 @@ from modeld.engine.messages import (
     Run,
 )
 from modeld.engine.stop_flag import SharedStopFlag
-from modeld.engine.worker import build, serve
+from modeld.engine.worker import _key, build, serve
 from modeld.slot import Slot
 from modeld.slot.runs import RunCache
 from modelwire.messages import DecodeConfig, Outcome, Text
@@ -281,3 +281,15 @@ def test_s2_what_an_engine_does_of_itself_yields_to_the_next_message(
     front.ask(_run())
     assert isinstance(front.next(), Encoded)
     assert seen == [False, True]
+
+
+def test_s4_a_verdict_is_remembered_with_how_deep_the_test_can_go() -> None:
+    """Kernels switch with the depth: what a small context was tested for says nothing of a large one."""
+    flag = SharedStopFlag.create()
+    keys = [
+        _key(EngineConfig(backend="fake"), FakeBackend(FakeScript(context=context, cells=9000), flag))
+        for context in (256, 512, 2048, 8192)
+    ]
+    flag.close()
+    assert len(set(keys)) == 3
+    assert keys[2] == keys[3]

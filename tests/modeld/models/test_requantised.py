@@ -123,3 +123,12 @@ def test_waiting_for_another_process_has_a_bound(source: Path, monkeypatch: pyte
     monkeypatch.setattr(cache, "_taken", lambda descriptor: False)
     with pytest.raises(LoadError, match="another process"):
         requantised(source, CountingQuantiser())
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_what_to_do(source: Path, cache_folder: Path) -> None:
+    made = requantised(source, CountingQuantiser())
+    made.unlink()
+    made.with_suffix(".lock").unlink()
+    made.with_suffix(".lock").mkdir()  # no file can be opened there, by anybody
+    with pytest.raises(LoadError, match=f"cannot write to the cache folder {made.parent}: .*GUESSAHEAD_CACHE_DIR"):
+        requantised(source, CountingQuantiser())

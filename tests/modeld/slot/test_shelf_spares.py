@@ -80,8 +80,14 @@ def test_a_tape_too_large_to_be_parked_is_not_saved_again_after_each_operation(
 ) -> None:
     here = bench(sequences=2, settings=SlotSettings(parking_bytes=100))
     save, saved = here.backend.save, list[int]()
-    monkeypatch.setattr(here.backend, "save", lambda *what: (saved.append(1), save(*what))[1])
+
+    def counted(sequence: int, length: int) -> tuple[bytes, ...]:
+        saved.append(length)
+        state: tuple[bytes, ...] = save(sequence, length)
+        return state
+
+    monkeypatch.setattr(here.backend, "save", counted)
     here.run("a" * 100, session="a")
     for number in range(8):
         here.run("b" * (100 + number), session="b")
-    assert len(saved) == 1
+    assert saved == [100]

@@ -45,7 +45,7 @@ class App:
     """`await App(settings).run()` serves until SIGTERM or SIGINT; the second signal ends the process at once."""
 
     def __init__(self, settings: Settings, *, announce: Callable[[str], None] | None = None) -> None:
-        self._announce = announce or (lambda line: print(line, file=sys.stderr, flush=True))
+        self._announce = announce or _say
         self._endpoint = settings.endpoint()
         self._record_path = settings.record_path()
         self._recorder: Recorder | None = None
@@ -208,6 +208,11 @@ class App:
             os._exit(128 + number)  # the engine ends with us, the lock is the kernel's
         self._signal = number
         self._stop.set()
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # whoever started the daemon may have left
+        print(line, file=sys.stderr, flush=True)
 
 
 def _check_script(path: Path) -> None:

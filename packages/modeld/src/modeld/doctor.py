@@ -11,7 +11,7 @@ from modeld import config
 from modeld.backends.base import LoadError
 from modeld.config import ConfigError, Settings
 from modeld.findings import Finding, installed
-from modeld.models import cache, requantised
+from modeld.models import cache, gguf, openvino_folder, requantised
 from modeld.models.openvino_folder import MODEL
 from modeld.models.packaged import packaged
 from modeld.openvino_findings import openvino_findings
@@ -21,6 +21,7 @@ from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 from modelwire.keys import Keys
 
 GIB = 2**30
+_CHECKS = {"llamacpp": gguf.check_all, "openvino": openvino_folder.check}
 ROOM = 0.9
 """Of the free memory a model and its KV may take so much before a warning."""
 
@@ -59,11 +60,15 @@ def _model(settings: Settings) -> Iterator[Finding]:
     try:
         path, name = _served(settings)
         cell = _cell_bytes(path)
+        weights = (path / MODEL).with_suffix(".bin") if path.is_dir() else path
+        size = weights.stat().st_size
     except LoadError as fault:
         yield Finding(about="model", state="failure", says=str(fault))
         return
-    weights = (path / MODEL).with_suffix(".bin") if path.is_dir() else path
-    size = weights.stat().st_size
+    except OSError as fault:
+        says, advice = f"cannot read {fault.filename}: {fault.strerror}", "check the file, or export the model again"
+        yield Finding(about="model", state="failure", says=says, advice=advice)
+        return
     yield Finding(about="model", says=f"{name}, {size / GIB:.2f} GiB")
     yield _memory(size, cell * (2 if _in_32_bits(settings) else 1), settings, _free_memory())
 
@@ -71,6 +76,7 @@ def _model(settings: Settings) -> Iterator[Finding]:
 def _served(settings: Settings) -> tuple[Path, str]:
     """The file that `serve` would load and its name; where the first start will make it, what it is made of."""
     if given := settings.model_path():
+        _CHECKS[settings.backend](Path(given))
         return Path(given), Path(given).name
     source = packaged()
     made = requantised.place(source)

@@ -5,7 +5,7 @@ It knows nothing of the operations that wait meanwhile.
 
 from typing import Protocol
 
-from attrs import define, field
+from attrs import define
 
 from modeld.engine.messages import Failed, Ready
 from modelwire.errors import ErrorCode
@@ -36,12 +36,12 @@ class Switch:
     loaded: Ready | None = None
     _wanted: str | None = None
     _refusal: str | None = None  # why the way is back to the model before
-    _fingerprint: str = field(default="")
+    _known: Ready | None = None  # what was ready last, of any model
 
     @property
     def was_ready(self) -> bool:
         """Whether any model was, in this daemon's life."""
-        return bool(self._fingerprint)
+        return self._known is not None
 
     def begin(self, wish: Load | Unload) -> bool:
         """False where there is nothing to do."""
@@ -63,9 +63,9 @@ class Switch:
 
     def ready(self, ready: Ready) -> bool:
         """Whether sessions of before hold tokens of another model."""
-        other = self._fingerprint not in ("", ready.model.fingerprint)
-        self._fingerprint = ready.model.fingerprint
-        self.loaded, self.state = ready, ""
+        other = self._known is not None and self._known.model.fingerprint != ready.model.fingerprint
+        self.loaded = self._known = ready
+        self.state = ""
         return other
 
     def unloaded(self) -> None:
@@ -83,8 +83,8 @@ class Switch:
         return True
 
     def given_up(self, message: str) -> str:
-        """Nothing is loaded now. Says why."""
-        self.loaded, self.state = None, "unloaded"
+        """Nothing is loaded until an operation wants it; what that will be is known. Says why."""
+        self.loaded, self.state = self._known, "unloaded"
         refusal, self._refusal = self._refusal, None
         return message if refusal is None else f"{refusal}. The model before cannot be loaded either: {message}"
 

@@ -105,7 +105,7 @@ class Arena:
         between = (self._position >= piece.start) & (self._position < piece.end)
         self._holds[:, self._holds[piece.holders[0]] & between] = False
         free = np.flatnonzero(~self._held())[: piece.length]
-        self._holds[np.ix_(piece.holders, free)] = True
+        self._holds[np.array(piece.holders)[:, None], free] = True
         self._position[free] = np.arange(piece.start, piece.end)
 
     def check(self) -> None:

@@ -7,6 +7,8 @@ from attrs import define, frozen
 from modeld.engine.messages import Advanced, Begun, FromEngine, Generated, Probing
 
 ORDINARY_CHUNK = 512
+LOOK_S = 2.0
+"""So often somebody looks whether an engine is silent for too long, at least."""
 
 
 @frozen(kw_only=True)

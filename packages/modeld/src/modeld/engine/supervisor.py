@@ -27,7 +27,7 @@ from modeld.engine.messages import (
     Saved,
     ToEngine,
 )
-from modeld.engine.patience import CrashLoop, Pace, Patience
+from modeld.engine.patience import LOOK_S, CrashLoop, Pace, Patience
 from modeld.engine.stop_flag import SharedStopFlag
 
 _log = logging.getLogger(__name__)
@@ -217,7 +217,6 @@ class Supervisor:
         self._roused.clear()
         self._epoch += 1
         self._messages = Numbered(self._epoch)
-        self._pace = Pace(self._patience, self._config.chunk)
         self._born = self._now()
         self._child = await self._start_child(self._config, self._epoch, self._flag.descriptor)
         return self._child
@@ -253,6 +252,7 @@ class Supervisor:
         match message:
             case Ready():
                 self._ready = self._proven = True
+                self._pace = Pace(self._patience, min(self._config.chunk, message.context))
                 self._rest()
             case Refused():
                 self._refused = True
@@ -280,12 +280,16 @@ class Supervisor:
         if self._alarm is None or self._alarm.when() > due:
             if self._alarm:
                 self._alarm.cancel()
-            self._alarm = asyncio.get_running_loop().call_at(due, self._ring)
+            self._alarm = asyncio.get_running_loop().call_at(min(due, self._now() + LOOK_S), self._ring)
 
     def _ring(self) -> None:
-        self._alarm = None
-        if self._due is None or self._child is None:
+        """Where it rings late, this process did not run, nor perhaps did the engine: that time is nobody's silence."""
+        alarm, self._alarm = self._alarm, None
+        if alarm is None or self._due is None or self._child is None:
             return
+        late = self._now() - alarm.when()
+        if late > LOOK_S:
+            self._due += late + LOOK_S
         if self._now() < self._due:
             self._await_until(self._due)
         else:

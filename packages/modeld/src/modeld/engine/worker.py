@@ -28,6 +28,7 @@ from modeld.models.requantised import requantised
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup, time_widths
 from modeld.slot.draft.timing import WIDTHS
+from modeld.slot.native_exactness import CONTEXT
 from modelwire import logs
 from modelwire.errors import ErrorCode
 from modelwire.messages import Exactness
@@ -231,8 +232,9 @@ class Desk:
 
 
 def _key(config: EngineConfig, backend: Backend) -> tuple[str, ...]:
-    """All that exactness depends on."""
-    return (backend.model.fingerprint, config.profile, str(config.threads), str(config.chunk), backend.build)
+    """All that exactness depends on, and how deep the test can go."""
+    settings = (config.profile, str(config.threads), str(config.chunk), str(min(backend.context, CONTEXT)))
+    return (backend.model.fingerprint, *settings, backend.build)
 
 
 def _slot_settings(config: EngineConfig) -> SlotSettings:

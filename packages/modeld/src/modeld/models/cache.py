@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from platformdirs import user_cache_path
 
@@ -24,9 +25,7 @@ def folder(name: str) -> Path:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as fault:
-        raise LoadError(
-            f"cannot make the cache folder {path}: {fault.strerror}; set {VARIABLE} to a folder that can be written"
-        ) from None
+        raise unwritable(path, fault, "make") from None
     return path
 
 
@@ -42,14 +41,30 @@ def write_aside(path: Path, data: bytes) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes respect; it goes with the process, so a crash leaves nothing behind."""
+    """Hold a lock that other processes respect; it goes with the process, so a crash leaves nothing behind.
+
+    Raises `LoadError` where it cannot be had.
+    """
     until = time.monotonic() + _LOCK_S
-    with path.open("ab") as file:
+    with _opened(path) as file:
         while not _taken(file.fileno()):
             if time.monotonic() > until:
                 raise LoadError(f"another process has been holding {path} for {_LOCK_S:.0f} s; end it and try again")
             time.sleep(_LOCK_POLL_S)
         yield
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("ab")
+    except OSError as fault:
+        raise unwritable(path.parent, fault) from None
+
+
+def unwritable(path: Path, fault: OSError, what: str = "write to") -> LoadError:
+    return LoadError(
+        f"cannot {what} the cache folder {path}: {fault.strerror}; set {VARIABLE} to a folder that can be written"
+    )
 
 
 def _taken(descriptor: int) -> bool:

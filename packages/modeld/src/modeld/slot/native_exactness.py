@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from modeld.backends.base import BackendError, Ids, NativeBackend, Scored
-from modeld.slot.exactness import DEPTH, Stopped
+from modeld.backends.base import BackendError, Ids, NativeBackend, Scored, Stopped
+from modeld.slot.exactness import DEPTH
 from modelwire.messages import DecodeConfig, Exactness
 
 TOKENS = 24
+CONTEXT = DEPTH + TOKENS
+"""In one of so many tokens, or more, both tests reach `DEPTH`."""
 SEQUENCES = 2
 Part = Callable[[], None]
 

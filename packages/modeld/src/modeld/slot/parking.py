@@ -85,7 +85,7 @@ class Parking:
         return not rate or self._saving.per_token + self._loading.per_token < 1 / rate
 
     def park(self, tape: Tape) -> bool:
-        """Keeps a copy of a tape that is about to go, where that pays and fits. False where its session will miss it."""
+        """Keeps a copy of a tape that is about to go, where that pays and fits. False where it will be missed."""
         copy = self._copied(tape, tape.length)
         if copy is None:
             return tape.length < self._least  # it can be prefilled again

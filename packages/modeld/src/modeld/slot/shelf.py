@@ -266,9 +266,9 @@ class Shelf:
             pass
 
     def leave_room(self) -> None:
-        """After a real operation: other sessions' tapes go, oldest first, so that the next guess has a sequence and cells.
+        """After a real operation: other sessions' tapes go, oldest first, until a guess finds a sequence and cells.
 
-        A guess evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
+        For it evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
         once, or was not used for long.
         """
         real = [tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL]

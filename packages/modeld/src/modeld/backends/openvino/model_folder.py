@@ -48,7 +48,10 @@ def converted(path: Path, model: str) -> Path:
         return target
     with cache.locked(target.with_suffix(".lock")):
         if not (target / MODEL).is_file():
-            _convert(path, target)
+            try:
+                _convert(path, target)
+            except OSError as fault:
+                raise cache.unwritable(target, fault) from None
     return target
 
 
@@ -58,8 +61,11 @@ def _version_folder(model: str, name: str) -> Path:
     for other in root.glob(f"{model[:16]}-*"):
         if other != mine:
             shutil.rmtree(other, ignore_errors=True)
-    (mine / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    mine.chmod(0o700)
+    try:
+        (mine / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        mine.chmod(0o700)
+    except OSError as fault:
+        raise cache.unwritable(mine, fault) from None
     return mine / name
 
 
