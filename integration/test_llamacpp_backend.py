@@ -205,6 +205,32 @@ def test_shared_cells_count_once_and_no_room_changes_nothing(backend: LlamaBacke
     backend._cache.arena.check()
 
 
+def test_s2_s4_a_compaction_that_was_stopped_leaves_every_bit_right_and_goes_on(
+    backend: LlamaBackend, text: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = backend._cache
+    assert cache.arena is not None
+    monkeypatch.setattr(cache, "_piece", 64)
+    _prefill(backend, 1, text[:200])
+    _prefill(backend, 0, text[:500])
+    before = _prefill(backend, 0, text[:501], 500)
+    assert backend.trim(0, 500)
+    moved = cache.relocated
+    for goal in (128, 320):
+        if backend._memory.length(1):
+            backend.drop(1)
+        cache.tidy(lambda goal=goal: cache.relocated >= moved + goal)  # type: ignore[misc]
+        assert goal <= cache.relocated - moved < 500
+        cache.arena.check()
+        assert np.array_equal(_prefill(backend, 0, text[:501], 500), before)
+        assert backend.trim(0, 500)
+    backend.tidy()
+    assert (cache.arena.top, cache.arena.garbage) == (500, 0)
+    assert np.array_equal(_prefill(backend, 0, text[:501], 500), before)
+    _prefill(backend, 2, text[: backend.cells - 501][:1270])  # every cell can be used
+    cache.arena.check()
+
+
 @pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.long)])
 def test_after_many_forks_and_discards_every_cell_is_free_again(backend: LlamaBackend, text: Ids, count: int) -> None:
     _prefill(backend, 0, text[:40])

@@ -22,11 +22,17 @@ STOPS = st.sampled_from((None, None, 0, 1, 2, 3, 5))
 class Stand:
     """A cache and what its sequences should hold."""
 
-    def __init__(self, in_order: bool = True) -> None:
+    def __init__(self, in_order: bool = True, window: bool = False) -> None:
         self.cells = FakeCells(CELLS, SEQUENCES + 2)
         self.flag = LocalFlag()
         self.cache = KvCache(
-            self.cells, cells=CELLS, sequences=SEQUENCES, piece=5, in_order=in_order, stop=self.flag.is_set
+            self.cells,
+            cells=CELLS,
+            sequences=SEQUENCES,
+            piece=5,
+            in_order=in_order,
+            stop=self.flag.is_set,
+            window=window,
         )
         self.tapes: list[list[int]] = [[] for _ in range(SEQUENCES)]
         self.next = 100
@@ -175,6 +181,16 @@ def test_s2_tidying_ends_between_two_pieces_where_a_request_has_come() -> None:
     assert here.cache.relocated == 30
     here.check()
     assert here.cells.free == CELLS - 30
+
+
+def test_with_a_sliding_window_a_compaction_that_has_begun_ends() -> None:
+    here = Stand(window=True)
+    here.grow(1, 5)
+    here.grow(0, 30)
+    here.cut(1, 0)
+    here.cache.tidy(lambda: here.cache.relocated > 0)
+    assert here.cache.relocated == 30
+    here.check()
 
 
 def test_s2_a_return_from_host_memory_stops_between_two_pieces_and_leaves_nothing() -> None:

@@ -36,7 +36,7 @@ class KvCache:
     """Sequences from 0 to `sequences` - 1. The memory needs two more, for garbage and as scratch.
 
     `piece`: the most positions that are saved at once. `stop` says that whoever wants room, or what was saved, does not
-    any more.
+    any more. `window`: the library may give away cells that have left a sliding window.
     """
 
     def __init__(
@@ -48,11 +48,13 @@ class KvCache:
         piece: int,
         in_order: bool,
         stop: Callable[[], bool] = lambda: False,
+        window: bool = False,
     ) -> None:
         self._memory = memory
         self._cells = cells
         self._piece = piece
         self._stop = stop
+        self._window = window
         self._garbage, self._scratch = sequences, sequences + 1
         self.arena = Arena(cells, sequences) if in_order else None
         self.relocated = 0
@@ -106,7 +108,8 @@ class KvCache:
 
         Below a piece that moves, everything is in place already. So the first free cells are those right above that,
         as many as the piece needs at least. It stops between two pieces, unless to go on is the shorter way out: a cell
-        is filled in a third of the time in which it is moved.
+        is filled in a third of the time in which it is moved. With a window it does not: to fill holes above what lies
+        next to the first one, the library would look through cells that are held, and take some.
         """
         if self.arena is None:
             return True
@@ -116,7 +119,7 @@ class KvCache:
         left = sum(piece.length for piece in pieces)
         self._memory.remove(self._garbage, 0, END)
         for piece in pieces:
-            if 3 * left > self.arena.garbage and stop():
+            if not self._window and 3 * left > self.arena.garbage and stop():
                 self._fill(self.arena.garbage, max(pieces, key=lambda piece: piece.length))
                 return False
             self._slide(piece)

@@ -64,6 +64,7 @@ class LlamaBackend:
             piece=min(_PIECE, self._window or _PIECE),
             in_order=in_order or self._window > 0,  # with a window, the library would take cells that are in use
             stop=stop.is_set,
+            window=self._window > 0,
         )
         self._rows = range(0)
         self._batch = _Batch(chunk)
