@@ -175,7 +175,7 @@ def test_a_message_that_cannot_be_sent_does_not_count(ends: tuple[Channel, socke
 def test_the_engine_sees_that_a_message_waits(ends: tuple[Channel, socket.socket]) -> None:
     channel, front = ends
     assert not channel.waits()
-    front.sendall(framed(codec().encode("7.1", Quit())))
+    front.sendall(framed(Numbered(7).encode(Quit())))
     assert channel.waits()
     assert next(iter(channel)) == Quit()
     assert not channel.waits()
