@@ -61,6 +61,20 @@ def test_what_sessions_hold_leaves_cells_to_a_guess(bench: MakeBench) -> None:
     assert here.run("x" * 140, session="x", guess=True).ended.reason is Reason.PREFILLED
 
 
+@pytest.mark.parametrize("why", ["short", "prefilled as quickly as it would come back"])
+def test_a_tape_that_is_as_well_prefilled_again_goes_for_the_next_guess_without_being_parked(
+    bench: MakeBench, why: str
+) -> None:
+    here = bench(sequences=2, token_ms=1.0)
+    if why != "short":
+        here.slot.shelf._parking._loading.learn(1, 5.0)
+    for letter in "ab":
+        here.run(letter * (20 if why == "short" else 100), session=letter)
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/b")]
+    assert here.slot.figures().parked == 0
+    assert here.run("guess", guess=True).ended.reason is Reason.PREFILLED
+
+
 @pytest.mark.parametrize("why", ["no memory for it", "a backend that cannot export", "larger than all of that memory"])
 def test_a_tape_that_cannot_be_parked_goes_for_no_guess_before_it_was_not_used_for_long(
     bench: MakeBench, why: str

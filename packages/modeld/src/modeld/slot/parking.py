@@ -88,7 +88,7 @@ class Parking:
         """Keeps a copy of a tape that is about to go, where that pays and fits. False where it will be missed."""
         copy = self._copied(tape, tape.length)
         if copy is None:
-            return tape.length < self._least  # it can be prefilled again
+            return tape.length < self._least or not self.pays  # it is prefilled again as quickly
         self._places = [place for place in self._places if place.lasting or not _within(place.ids, tape.ids)]
         self._add(copy)
         return True
