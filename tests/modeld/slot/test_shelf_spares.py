@@ -53,6 +53,18 @@ def test_as_many_sessions_as_there_are_sequences_leave_one_to_a_guess(bench: Mak
     assert (again.ended.usage.prefilled, again.ids) == (0, bench().run("a" * 100, decode=TEN).ids)
 
 
+def test_s2_no_session_gives_up_its_tape_for_guesses_while_a_request_waits(bench: MakeBench) -> None:
+    """To park a long one takes a while."""
+    here = bench(context=64, cells=400, sequences=3)
+    here.awaited = True
+    for number in range(3):
+        here.run(f"{number}" * 20, session=f"{number}")
+    assert [tape[0] for tape in here.tapes()] == ["real"] * 3
+    here.awaited = False
+    here.run("2" * 21, session="2")
+    assert [tape[0] for tape in here.tapes()] == ["real"] * 2
+
+
 def test_what_sessions_hold_leaves_cells_to_a_guess(bench: MakeBench) -> None:
     here = bench(context=200, cells=400, token_ms=1.0)
     for letter in "abc":

@@ -4,7 +4,7 @@ A real operation uses its session's own tape, adopts a guess of its client that 
 forks, so that it cannot harm what it starts from.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from attrs import evolve
@@ -265,15 +265,15 @@ class Shelf:
         while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
             pass
 
-    def leave_room(self) -> None:
+    def leave_room(self, awaited: Callable[[], bool] = lambda: False) -> None:
         """After a real operation: other sessions' tapes go, oldest first, until a guess finds a sequence and cells.
 
         For it evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
-        once, or was not used for long.
+        once, or was not used for long. To park a long one takes a while: none is begun where a request is `awaited`.
         """
         real = [tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
         for tape in sorted(real, key=lambda tape: tape.used)[:-1]:
-            if not self._is_crowded():
+            if awaited() or not self._is_crowded():
                 return
             if self._parking.park(tape) or self._uses - tape.used > _LONG * self._backend.sequences:
                 self.drop(tape)

@@ -143,7 +143,7 @@ class Slot:
         else:
             emit(ended)
             if not request.guess:
-                self._shelf.leave_room()
+                self._shelf.leave_room(self._awaited)
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
                 self._backend.tidy(self._awaited)
 
