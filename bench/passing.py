@@ -102,7 +102,8 @@ def _read(master: int) -> bytes:
 
 
 def main() -> None:
-    made = argparse.ArgumentParser(prog="python -m bench.passing", description=__doc__)
+    name = "python -m bench.passing"
+    made = argparse.ArgumentParser(prog=name, description=__doc__, epilog=f"example: {name} --rounds 7")
     made.add_argument("--rounds", type=int, default=ROUNDS, help="how often each is measured")
     made.add_argument("--out", type=Path, default=OUT, help="where the result goes")
     options = made.parse_args()

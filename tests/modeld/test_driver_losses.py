@@ -46,16 +46,21 @@ def test_a_silent_client_keeps_its_sessions(house: House) -> None:
     assert house.contents() == "abc"
 
 
-def test_a_client_may_be_found_gone_by_a_reply_to_it(house: House) -> None:
-    """S8: the event waits until the commands before it are carried out."""
+def found_gone_when_told(house: House, kind: type) -> None:
+    """The client is found gone by sending it a reply of this kind to operation 1."""
     replies = house.driver._reply
 
-    def gone_when_told(client: str, op: str, message: Any) -> None:
+    def reply(client: str, op: str, message: Any) -> None:
         replies(client, op, message)
-        if isinstance(message, Accepted):
+        if isinstance(message, kind) and op == "1":
             house.driver.client_gone(client, house.now)
 
-    house.driver._reply = gone_when_told
+    house.driver._reply = reply
+
+
+def test_a_client_may_be_found_gone_by_a_reply_to_it(house: House) -> None:
+    """S8: the event waits until the commands before it are carried out."""
+    found_gone_when_told(house, Accepted)
     house.submit("1", turn("abc"))
     assert house.engine.stop_set
     house.say(house.engine.begin(), house.engine.end())
@@ -66,16 +71,9 @@ def test_a_client_may_be_found_gone_by_a_reply_to_it(house: House) -> None:
 
 def test_s8_a_client_found_gone_by_the_end_of_one_operation_leaves_no_session_of_the_next(house: House) -> None:
     """The next one starts all the same: that was decided before."""
-    replies = house.driver._reply
-
-    def gone_when_told(client: str, op: str, message: Any) -> None:
-        replies(client, op, message)
-        if isinstance(message, Done) and op == "1":
-            house.driver.client_gone(client, house.now)
-
     house.submit("1", turn("abc"))
     house.submit("2", turn("xyz", "t"))
-    house.driver._reply = gone_when_told
+    found_gone_when_told(house, Done)
     house.run()
     assert house.engine.stop_set
     house.say(house.engine.begin(), house.engine.end())
@@ -84,16 +82,9 @@ def test_s8_a_client_found_gone_by_the_end_of_one_operation_leaves_no_session_of
 
 def test_s3_an_operation_that_could_not_start_is_not_stopped_though_its_client_is_found_gone(house: House) -> None:
     """A stop would be set while nothing runs."""
-    replies = house.driver._reply
-
-    def gone_when_told(client: str, op: str, message: Any) -> None:
-        replies(client, op, message)
-        if isinstance(message, Done) and op == "1":
-            house.driver.client_gone(client, house.now)
-
     house.submit("1", turn("abc"))
     house.submit("2", suffix("d", "empty"))
-    house.driver._reply = gone_when_told
+    found_gone_when_told(house, Done)
     house.run()
     assert house.error("2").code == ErrorCode.BAD_REQUEST
     assert not house.engine.stop_set

@@ -265,7 +265,7 @@ class Shelf:
         while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
             pass
 
-    def leave_room(self, awaited: Callable[[], bool] = lambda: False) -> None:
+    def leave_room(self, awaited: Callable[[], bool]) -> None:
         """After a real operation: other sessions' tapes go, oldest first, until a guess finds a sequence and cells.
 
         For it evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
