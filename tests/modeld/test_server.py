@@ -58,7 +58,7 @@ class DoorTwin:
         self.sent.append((client, op, message))
 
     def silent(self, now: float, after_ms: float) -> list[str]:
-        return self.silent_clients if after_ms == SILENCE_MS else self.idle_clients
+        return {SILENCE_MS: self.silent_clients, 1000 * KNOCK_S: self.idle_clients}[after_ms]
 
     def forget(self, client: str) -> None:
         self.forgotten.append(client)
