@@ -61,6 +61,8 @@ def test_s2_no_session_gives_up_its_tape_for_guesses_while_a_request_waits(bench
         here.run(f"{number}" * 20, session=f"{number}")
     assert [tape[0] for tape in here.tapes()] == ["real"] * 3
     here.awaited = False
+    here.run("x" * 20, guess=True)  # S7: nor for a guess that is over
+    assert [tape[0] for tape in here.tapes()] == ["real"] * 3
     here.run("2" * 21, session="2")
     assert [tape[0] for tape in here.tapes()] == ["real"] * 2
 
