@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attrs import field, fields, frozen
-from platformdirs import user_config_path
 
 from intentd.limits import Limits
+from intentd.where import SOCKET_VARIABLE, as_endpoint, config_dir, config_file
 from modelwire import logs
 from modelwire.endpoint import default_endpoint
 
@@ -46,7 +46,7 @@ class Config:
 
 
 _VARIABLES = {
-    "socket": "GUESSAHEAD_INTENTD",
+    "socket": SOCKET_VARIABLE,
     "modeld": "GUESSAHEAD_MODELD",
     "guess": "GUESSAHEAD_GUESS",
     "max_load": "GUESSAHEAD_MAX_LOAD",
@@ -60,14 +60,10 @@ _LEVELS = ("debug", "info", "warning", "error")
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def config_dir() -> Path:
-    return user_config_path("guessahead", appauthor=False)
-
-
 def load(flags: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, file: Path | None = None) -> Config:
     """Raises `ConfigError` for a setting that is unknown or of the wrong kind."""
     environ = os.environ if environ is None else environ
-    file = file or config_dir() / "intentd.toml"
+    file = file or config_file()
     settings = {name: _check(name, value, str(file)) for name, value in _read(file).items()}
     for name, variable in _VARIABLES.items():
         if value := environ.get(variable):
@@ -105,7 +101,7 @@ def _check(name: str, value: Any, origin: str) -> Any:
     if name == "log_format" and value not in logs.FORMS:
         raise ConfigError(f"{origin}: 'log_format' is one of {', '.join(logs.FORMS)}, not {value!r}")
     if name in ("socket", "modeld"):
-        return value if "://" in str(value) else f"ipc://{Path(value).absolute()}"
+        return as_endpoint(str(value))
     return Path(value).expanduser() if name in ("templates", "tools") else value
 
 

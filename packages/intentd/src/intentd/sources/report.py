@@ -25,6 +25,8 @@ DELIVERY_MS = 100
 where no daemon has been found yet."""
 UNKNOWN_STATUS = -1
 """For `finished`, where nobody knows how the command ended."""
+NICER = 5
+"""So much the command goes before its report: both want a processor at its start."""
 _ALONE_S = 3.0
 _CONNECT_S = 2.0
 _MOST_FDS = 1 << 20
@@ -61,6 +63,7 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
     """Lets go of everything that is the command's, then reports. Nothing that happens here can show."""
     try:
         os.setsid()
+        os.nice(NICER)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
@@ -69,10 +72,10 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
         os.closerange(channel.fileno() + 1, min(os.sysconf("SC_OPEN_MAX"), _MOST_FDS))
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-        from intentd.config import load
+        from intentd.where import find_socket
         from modelwire.endpoint import check_endpoint
 
-        endpoint = load({"socket": flag}).socket
+        endpoint = find_socket(flag)
         if check_endpoint(endpoint).is_socket():
             with contextlib.suppress(OSError):  # a short command may have ended by now
                 channel.send(_FOUND)

@@ -1,0 +1,34 @@
+"""Owns where intentd's settings and its socket are found, for those who need nothing else of the settings."""
+
+import os
+from pathlib import Path
+
+from platformdirs import user_config_path
+
+from modelwire.endpoint import default_endpoint
+
+SOCKET_VARIABLE = "GUESSAHEAD_INTENTD"
+
+
+def config_dir() -> Path:
+    return user_config_path("guessahead", appauthor=False)
+
+
+def config_file() -> Path:
+    return config_dir() / "intentd.toml"
+
+
+def as_endpoint(name: str) -> str:
+    """A path without a scheme is a socket's."""
+    return name if "://" in name else f"ipc://{Path(name).absolute()}"
+
+
+def find_socket(flag: str | None) -> str:
+    """As the settings say it. They are read only where that needs their file: to load all that costs 60 ms."""
+    if given := flag or os.environ.get(SOCKET_VARIABLE):
+        return as_endpoint(given)
+    if not config_file().exists():
+        return default_endpoint("intentd")
+    from intentd.config import load
+
+    return load({}).socket
