@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from intentd import speculator
+from intentd import guesser, speculator
 from intentd.messages import CommandFinished, CommandStarted, Pause
 from modelwire.messages import Cancel, Done, Error, Outcome, Reason, Turn
 from tests.intentd.daemon.talk import House, ask, offers, prompt_of, turns, warm
@@ -102,8 +102,23 @@ async def test_a_failed_guess_is_counted_and_never_shown(house: House) -> None:
         await house.command(door, "plain")
         await house.until(door, lambda status: "failed" in status.reason)
         assert (await ask(house, door))[1].reason is Reason.END
-        await house.until(door, lambda status: status.state == "idle")
-        assert len(turns(house, speculative=True)) == speculator.MAX_PREPARED + 1  # and the fix of the first
+        status = await house.until(door, lambda status: status.state == "idle")
+        sent = len(turns(house, speculative=True))
+        assert sent == status.figures["guesses_failed"] == speculator.MAX_PREPARED + 1  # and the fix of the first
+
+
+async def test_a_guess_that_may_work_later_is_tried_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guesser, "GUESS_AGAIN_S", 0.01)
+    answers = house.modeld.script.answers
+
+    def fail_once(turn: Turn) -> list[Error]:
+        del answers[Turn]
+        return [Error(code="overloaded", message="no", retry=True)]
+
+    answers[Turn] = fail_once
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "every offer is warm")
 
 
 async def test_the_others_follow_one_after_another(house: House) -> None:

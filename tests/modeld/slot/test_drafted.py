@@ -121,6 +121,16 @@ def test_a_guess_drafts_more_than_its_slow_chunks_hold_and_no_tape_is_lost(bench
     assert len(here.slot.shelf.tapes) == 2
 
 
+def test_a_draft_evicts_nothing(bench: MakeBench) -> None:
+    """The answer has room beside the other tape; a draft that was thrown away need not have."""
+    told = Told([97] * 100, 20, frozenset(), 30)
+    here = bench(alphabet="a", cells=70, drafters=told)
+    here.run("b" * 40, session="two")
+    said = here.run("a" * 20, decode=DecodeConfig(max_tokens=100, stop=("aaaa",)))
+    assert here.backend.extends == 3  # two prompts, and one pass for the answer
+    assert sorted(len(tape.ids) for tape in here.slot.shelf.tapes) == [said.ended.length, 40]
+
+
 def test_the_request_can_forbid_drafts(bench: MakeBench) -> None:
     here = bench(alphabet="a", drafters=PromptLookup(Lengths(Costs.measured(FLAT))))
     said = here.run("aaaaaaaa", decode=DecodeConfig(max_tokens=20, speculative_ngram=0))
