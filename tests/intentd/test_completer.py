@@ -1,11 +1,13 @@
 """Completions as the daemon makes them: ahead only where it may guess, each document alone, disturbed by no guess."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from attrs import evolve
 
+from intentd import planner
 from intentd.app import App
 from intentd.completer import INLINE
 from intentd.messages import Complete, CompletionUsed, Pause
@@ -35,6 +37,38 @@ async def test_nothing_is_made_ahead_while_nothing_is_guessed(house: House) -> N
         await door.start(complete(house)).done()
     (turn,) = house.modeld.received(Turn)
     assert not turn.speculative
+
+
+async def test_what_is_made_ahead_ends_at_once_for_a_pause(house: House) -> None:
+    house.modeld.script.held = True
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.until(door, lambda status: status.modeld_reachable)
+        ahead = door.start(complete(house, ahead=True))
+        await house.modeld.wait_for(Turn)
+        await door.ask(Pause(paused=True))
+        await house.modeld.wait_for(Cancel)
+        assert (await ahead.done()).reason is Reason.CANCELLED
+
+
+async def test_nothing_is_made_ahead_that_was_planned_before_a_pause(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = threading.Event()
+    build = planner.build_inline
+
+    def slow(*values: Any, **options: Any) -> Any:
+        planned.wait(PATIENCE_S)
+        return build(*values, **options)
+
+    monkeypatch.setattr(planner, "build_inline", slow)
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.until(door, lambda status: status.modeld_reachable)
+        ahead = door.start(complete(house, ahead=True))
+        await door.ask(Pause(paused=True))
+        planned.set()
+        with pytest.raises(WireError, match="paused"):
+            await ahead.done()
+    assert not house.modeld.received(Turn)
 
 
 async def test_each_document_has_its_own_session_and_lane(house: House) -> None:

@@ -110,7 +110,7 @@ def test_the_same_inputs_make_the_same_bytes(failures: Failures, turn_of: TurnOf
 def test_s10_turns_that_differ_in_anything_that_is_sent_have_other_keys() -> None:
     one, other = (ChatMessage(role="user", content=content) for content in "ab")
     turns = [
-        PlannedTurn(prefix=prefix, suffix=suffix, decode=DecodeConfig(max_tokens=most))
+        PlannedTurn(prefix=prefix, suffix=suffix, decode=DecodeConfig(max_tokens=most), limit=9)
         for prefix, suffix in (((one,), (other,)), ((one,), ()), ((one, other), ()), ((), (one, other)))
         for most in (1, 2)
     ]

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from attrs import define
 
+from intentd.guesser import overflowing
 from intentd.messages import Complete, CompletionUsed
 from intentd.plan.ahead import FINISHED
 from intentd.plan.inline import Completion, Lead
@@ -34,17 +35,24 @@ class Completer:
 
     async def complete(self, editor: str, message: Complete) -> AsyncGenerator[object, None]:
         """The replies to `editor`; closing the iterator ends it. Raises `WireError`, `DaemonUnreachable`."""
-        if message.ahead and (refusal := self._refusal()):
-            raise WireError(ErrorCode.NOT_READY, refusal, retry=True)
+        self._check(message)
         await self.speculator.reach()  # says what its model takes
-        try:
-            completion = await self.planner.completion(message, self.speculator.gap, self.speculator.context)
-        except TurnError as fault:
-            raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
-        with self.speculator.busy():
-            async with self._send(await self.speculator.reach(), editor, message, completion) as stream:
-                async for reply in self._read(stream, completion.lead, message):
-                    yield reply
+        fits = False
+        while not fits:
+            completion = await self._planned(message)
+            client = await self.speculator.reach()
+            self._check(message)  # that took a while
+            try:
+                with self.speculator.busy():
+                    async with self._send(client, editor, message, completion) as stream:
+                        if message.ahead:
+                            self.speculator.yielding.add(stream)
+                        async for reply in self._read(stream, completion.lead, message):
+                            yield reply
+                fits = True
+            except WireError as fault:
+                if not self.planner.measured(message.view.path, completion.turn, overflowing(fault)):
+                    raise
 
     def used(self, message: CompletionUsed) -> None:
         """What became of completions in an editor."""
@@ -56,11 +64,19 @@ class Completer:
         elif message.ahead:
             ledger.dropped(INLINE, message.prefilled, message.seconds, self._now())
 
-    def _refusal(self) -> str | None:
-        """Why nothing is made ahead now."""
+    def _check(self, message: Complete) -> None:
+        """Raises `WireError` where nothing is made ahead now."""
         now: Situation = self.speculator.situation((Candidate(INLINE, INLINE),))
         decision = decide(now)
-        return decision.reason if isinstance(decision, NoGuess) else None
+        if message.ahead and isinstance(decision, NoGuess):
+            raise WireError(ErrorCode.NOT_READY, decision.reason, retry=True)
+
+    async def _planned(self, message: Complete) -> Completion:
+        """Raises `WireError`."""
+        try:
+            return await self.planner.completion(message, self.speculator.gap, self.speculator.context)
+        except TurnError as fault:
+            raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
 
     def _send(self, client: Client, editor: str, message: Complete, completion: Completion) -> OperationStream:
         own = hashlib.sha256(f"{editor}\0{message.view.path}".encode(errors="replace")).hexdigest()[:16]

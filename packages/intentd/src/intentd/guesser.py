@@ -12,12 +12,13 @@ from collections.abc import Callable
 from intentd.plan.ledger import Ledger
 from intentd.warmth import Warmth
 from modelwire.client import OperationStream
-from modelwire.errors import DaemonUnreachable, EndpointError, WireError
+from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.messages import Done, Progress, Reason
 
 log = logging.getLogger(__name__)
 
 GUESS_AGAIN_S = 10.0
+Measured = Callable[[int], object]
 FAULTS = (WireError, DaemonUnreachable, EndpointError)
 _WARM = {Reason.PREFILLED, Reason.DUPLICATE, Reason.CONTEXT}
 
@@ -45,11 +46,11 @@ class Guesser:
         seen = self._progress if self._guess else None
         return {"guess_done": seen.done, "guess_total": seen.total} if seen else {}
 
-    def start(self, send: Callable[[], OperationStream], key: str, account: str) -> None:
-        """The guess before it, if there is one, is stopped."""
+    def start(self, send: Callable[[], OperationStream], key: str, account: str, measured: Measured) -> None:
+        """The guess before it, if there is one, is stopped. `measured` is told how many tokens its prompt has."""
         self.stop()
         self._progress = None
-        self._guess = key, asyncio.get_running_loop().create_task(self._make(send, key, account))
+        self._guess = key, asyncio.get_running_loop().create_task(self._make(send, key, account, measured))
 
     def stop(self) -> None:
         """Its stream's end cancels it at modeld, where its finished chunks stay for a while."""
@@ -64,7 +65,7 @@ class Guesser:
             self.stop()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _make(self, send: Callable[[], OperationStream], key: str, account: str) -> None:
+    async def _make(self, send: Callable[[], OperationStream], key: str, account: str, measured: Measured) -> None:
         self._figures["guesses_sent"] += 1
         begun, tokens = time.monotonic(), 0
         try:
@@ -75,8 +76,10 @@ class Guesser:
                         tokens = reply.done - reply.reused
                     elif isinstance(reply, Done):
                         self._done(account, key, reply)
+                        measured(reply.usage.prompt)
         except FAULTS as fault:
             self._has_failed(key, fault)
+            measured(overflowing(fault))
         except asyncio.CancelledError:
             self._ledger.guessed(account, tokens)
             self._warm.interrupted(key, account, tokens, time.monotonic() - begun)
@@ -108,3 +111,10 @@ class Guesser:
     def _may_try_again(self, key: str) -> None:
         self.failed.discard(key)
         self._changed()
+
+
+def overflowing(fault: Exception) -> int:
+    """The tokens of the prompt that did not fit; 0 for any other fault."""
+    if isinstance(fault, WireError) and fault.code == ErrorCode.CONTEXT_OVERFLOW:
+        return fault.numbers.get("prompt", 0)
+    return 0

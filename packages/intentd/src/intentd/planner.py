@@ -33,6 +33,8 @@ Built = TypeVar("Built")
 
 MAX_KEPT = 64
 MAX_ANCHORS = 512
+LEAST_SCALE = 0.1
+"""No text has fewer characters a token: what does not fit with less will never fit."""
 BUILD_S = 10.0
 """So long a turn may take to build: hostile files are slow to scrub."""
 
@@ -55,7 +57,8 @@ class Planner:
         self._templates = templates
         self._texts = Texts()
         self._anchors: OrderedDict[str, str] = OrderedDict()
-        self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int, float], _Kept] = OrderedDict()
+        self._scales: OrderedDict[str, float] = OrderedDict()
         self._workers = Workers(2, BUILD_S)
         self._guess_workers = Workers(2, BUILD_S)
 
@@ -64,7 +67,8 @@ class Planner:
 
         What is not `speculative` waits for nothing that is.
         """
-        key = offering.id, offering.changed, intent, context
+        scale = self._scales.get(measured_as(offering), 1.0)
+        key = offering.id, offering.changed, intent, context, scale
         try:
             template = self._templates.get(template_name(offering, intent))
         except TemplateError as fault:
@@ -75,13 +79,30 @@ class Planner:
         kept = self._kept.get(key)
         again = kept is not None and isinstance(kept.result, _TooLong) and not speculative
         if kept is None or again or kept.template is not template or not holds(kept.seen):
-            kept = self._kept[key] = await self._built(offering, template, context, speculative)
+            kept = self._kept[key] = await self._built(offering, template, context, scale, speculative)
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         if isinstance(kept.result, TurnError):
             raise kept.result.with_traceback(None)  # else each raising would add to it
         return kept.result
+
+    def measured(self, name: str, turn: PlannedTurn, tokens: int) -> bool:
+        """Takes in how many tokens a turn of `name` has (`measured_as`, a document's path); whether they were too many.
+
+        Then it is shorter from now on, guessed and asked alike (S10).
+        """
+        scale = self._scales.get(name, 1.0)
+        if tokens <= turn.limit or (denser := turn.denser(tokens, scale)) < LEAST_SCALE:
+            return False
+        self._scales[name] = denser
+        while len(self._scales) > MAX_ANCHORS:
+            self._scales.popitem(last=False)
+        return True
+
+    def forget_measures(self) -> None:
+        """Another model has other tokens."""
+        self._scales.clear()
 
     async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
         """The turn at a place. Raises `TurnError`."""
@@ -92,7 +113,8 @@ class Planner:
         if look.workspace.opted_out():
             raise TurnError(f"{message.view.workspace} has opted out")
         fit = _fit(message.view, look)
-        return build_inline(message.view, fit, message.line, message.character, gap=gap, context=context)
+        scale = self._scales.get(message.view.path, 1.0)
+        return build_inline(message.view, fit, message.line, message.character, gap=gap, context=context, scale=scale)
 
     def files_of(self, offerings: Iterable[Offering]) -> frozenset[str]:
         """The files that the offers' turns depend on, as far as they were built."""
@@ -100,10 +122,12 @@ class Planner:
         kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
-    async def _built(self, offering: Offering, template: Template, context: int, speculative: bool) -> _Kept:
+    async def _built(
+        self, offering: Offering, template: Template, context: int, scale: float, speculative: bool
+    ) -> _Kept:
         look = self._texts.look(offering.workspace)
         try:
-            return await self._work(lambda: self._build(offering, template, context, look), speculative)
+            return await self._work(lambda: self._build(offering, template, context, scale, look), speculative)
         except _TooLong as fault:
             return _Kept(template, fault, dict(look.seen))  # its thread may still look
 
@@ -113,13 +137,13 @@ class Planner:
         except TookTooLong:
             raise _TooLong("its files take too long to look through for secrets") from None
 
-    def _build(self, offering: Offering, template: Template, context: int, look: Look) -> _Kept:
+    def _build(self, offering: Offering, template: Template, context: int, scale: float, look: Look) -> _Kept:
         result: PlannedTurn | TurnError
         try:
             look.note(str(look.workspace.root / OPT_OUT_FILE))
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
-            result = self._result(offering, template, context, look)
+            result = self._result(offering, template, context, scale, look)
         except TurnError as fault:
             result = fault
         except Exception as fault:
@@ -127,17 +151,18 @@ class Planner:
             result = TurnError("intentd failed at making its prompt; its log says where")
         return _Kept(template, result, look.seen)
 
-    def _result(self, offering: Offering, template: Template, context: int, look: Look) -> PlannedTurn:
+    def _result(self, offering: Offering, template: Template, context: int, scale: float, look: Look) -> PlannedTurn:
         """Raises `TurnError`."""
         if offering.view is not None:
             fit = _fit(offering.view, look)
-            return seen_whole(build_view(fit, template, context=context), offering.view, fit)
+            return seen_whole(build_view(fit, template, context=context, scale=scale), offering.view, fit)
         self._check(offering, look)
         return build(
             offering.failure,
             template,
             workspace=offering.workspace,
             context=context,
+            scale=scale,
             read=look.read,
             before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
             hides=partial(look.hides, offering.command.cwd),
@@ -176,6 +201,11 @@ def _fit(view: View, look: Look) -> View:
         (one,) = view.diagnostics
         view = evolve(view, diagnostics=(evolve(one, message=scrub(one.message).text),))
     return evolve(view, text=text)
+
+
+def measured_as(offering: Offering) -> str:
+    """What its prompts' lengths are remembered by: what an editor shows is another offering with every edit."""
+    return offering.view.path if offering.view else offering.id
 
 
 def template_name(offering: Offering, intent: Intent) -> str:

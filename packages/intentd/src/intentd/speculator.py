@@ -12,14 +12,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
+from weakref import WeakSet
 
-from intentd.guesser import FAULTS, Guesser
+from intentd.guesser import FAULTS, Guesser, overflowing
 from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide, must_stop
 from intentd.plan.turns import Outdated, PlannedTurn, TurnError
-from intentd.planner import Planner
+from intentd.planner import Planner, measured_as
 from intentd.sources.files import FileWatch
 from intentd.warmth import Warmth
 from modelwire.client import Client, OperationStream
@@ -66,6 +67,9 @@ class Speculator:
         """The model's tokens around a gap: prefix, suffix, middle."""
         self._answering = 0
         self._completing = 0
+        self.yielding: WeakSet[OperationStream] = WeakSet()
+        """Completions that are made ahead: they end where a guess has to."""
+        self._ending: set[asyncio.Task[None]] = set()
         self._plans: dict[Wanted, Candidate] = {}
         self._warm = Warmth(self.ledger)
         self._guesser = Guesser(self.ledger, self._warm, self.figures, self.poke)
@@ -108,6 +112,10 @@ class Speculator:
         """Something has changed that a decision may depend on."""
         if must_stop(self.situation(())):
             self._guesser.stop()
+            while self.yielding:
+                task = asyncio.get_running_loop().create_task(_end(self.yielding.pop()))
+                self._ending.add(task)
+                task.add_done_callback(self._ending.discard)
         self._changed.set()
 
     def press(self, lack: str | None) -> None:
@@ -230,7 +238,9 @@ class Speculator:
             decision = decide(self.situation(tuple(plans.values())))
             if not (decided or self._completing) and isinstance(decision, Guess) and client is self._client:
                 decided = True
-                self._guesser.start(partial(self._send, client, offering, turn, speculative=True), turn.key, account)
+                send = partial(self._send, client, offering, turn, speculative=True)
+                measured = partial(self.planner.measured, measured_as(offering), turn)
+                self._guesser.start(send, turn.key, account, measured)
         self._plans = plans
         self.watch.want(self.planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
@@ -268,20 +278,24 @@ class Speculator:
         It never waits for the guess: modeld adopts that or stops it. Raises `WireError`, `DaemonUnreachable`.
         """
         await self.reach()  # says how long a prompt may be
-        try:
-            turn = await self.planner.turn(offering, intent, self.context)
-        except TurnError as fault:
-            raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
+        turn: PlannedTurn | None = await self.turn(offering, intent)
         self._answering += 1
         self.figures["answers"] += 1
         try:
-            if turn.focus is not None:
-                yield turn.focus
-            async with self._send(await self.reach(), offering, turn, speculative=False) as stream:
-                async for reply in stream:
-                    if isinstance(reply, Done):
-                        self._answered(offering, intent, turn, reply)
-                    yield reply
+            while turn is not None:
+                sent, turn = turn, None
+                if sent.focus is not None:
+                    yield sent.focus
+                try:
+                    async with self._send(await self.reach(), offering, sent, speculative=False) as stream:
+                        async for reply in stream:
+                            if isinstance(reply, Done):
+                                self._answered(offering, intent, sent, reply)
+                            yield reply
+                except WireError as fault:
+                    if not self.planner.measured(measured_as(offering), sent, overflowing(fault)):
+                        raise
+                    turn = await self.turn(offering, intent)
         except FAULTS:
             self.figures["answers_failed"] += 1
             raise
@@ -296,6 +310,7 @@ class Speculator:
             base = self._plans.get((offering.id, "explain")) if intent == "fix" else None
             account = FIX if intent == "fix" else offering.failure.trigger
             self._warm.asked(turn.key, account, outcome, base=base.key if base else None)
+        self.planner.measured(measured_as(offering), turn, done.usage.prompt)
         log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
 
     @contextlib.contextmanager
@@ -331,3 +346,9 @@ class Speculator:
         return client.turn(
             session=session, prefix=turn.prefix, suffix=turn.suffix, decode=turn.decode, speculative=speculative
         )
+
+
+async def _end(stream: OperationStream) -> None:
+    """Its reader reads the end."""
+    with contextlib.suppress(*FAULTS):
+        await stream.cancel()

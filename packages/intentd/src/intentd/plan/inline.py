@@ -29,7 +29,9 @@ class Completion:
     lead: str
 
 
-def build_inline(view: View, fit: View, line: int, character: int, *, gap: Sequence[str], context: int) -> Completion:
+def build_inline(
+    view: View, fit: View, line: int, character: int, *, gap: Sequence[str], context: int, scale: float = 1.0
+) -> Completion:
     """`fit` is the view as it may be shown. `gap`: the model's tokens for (prefix, suffix, middle); empty for none.
 
     Raises `TurnError` where there is nothing to continue, or where the line holds what may not be shown.
@@ -40,13 +42,13 @@ def build_inline(view: View, fit: View, line: int, character: int, *, gap: Seque
         raise TurnError("the line cannot be shown to the model as it is")
     before, behind = lines[at][:character], lines[at][character:]
     lead = before if not before.strip() and not (gap and behind.strip()) else ""
-    head = _window(lines[:at], context)
+    head = _window(lines[:at], context, scale)
     prefix = "\n".join([*head, before.removesuffix(lead) if lead else before])
     if not prefix.strip():
         raise TurnError("nothing stands before the place")
     suffix = "\n".join([behind, *lines[at + 1 :]])[:BEHIND] if gap else ""
     decode = DecodeConfig(max_tokens=MAX_TOKENS, stop=("\n",) if behind.strip() else ("\n\n",))
-    turn = PlannedTurn(prefix=prompt_of(prefix, suffix, gap), suffix=(), decode=decode)
+    turn = PlannedTurn(prefix=prompt_of(prefix, suffix, gap), suffix=(), decode=decode, limit=context - MAX_TOKENS)
     return Completion(turn=turn, lead=lead)
 
 
@@ -60,9 +62,9 @@ def prompt_of(prefix: str, suffix: str, gap: Sequence[str]) -> Prompt:
     return (before, Text(text=prefix), behind, Text(text=suffix), middle)
 
 
-def _window(lines: Sequence[str], context: int) -> Sequence[str]:
+def _window(lines: Sequence[str], context: int, scale: float) -> Sequence[str]:
     """The last lines, from the beginning of a block on. It stays where it is while a step's worth is typed."""
-    limit = min(BEFORE, (context - MAX_TOKENS) * CHARACTERS_PER_TOKEN - BEHIND - STEP)
+    limit = min(BEFORE, int((context - MAX_TOKENS) * CHARACTERS_PER_TOKEN * scale) - BEHIND - STEP)
     ends = [0]
     for line in lines:
         ends.append(ends[-1] + len(line) + 1)

@@ -26,7 +26,9 @@ Before = Callable[[], str | None]
 """The scrubbed text of a file at the last commit; None where that is not known."""
 
 CHARACTERS_PER_TOKEN = 3
-"""Code has more characters a token than that with every tokenizer in use; so a prompt of so many surely fits."""
+"""Ordinary code has more characters a token than that with every tokenizer in use. Numbers and many scripts have fewer:
+a turn that was too long for that reason is made again with a smaller `scale` (`denser`)."""
+MARGIN = 0.95
 CHAT_TOKENS = 64
 """What a chat template adds, at most."""
 MAX_FILES = 12
@@ -59,12 +61,15 @@ class Outdated(TurnError):
 class PlannedTurn:
     """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts.
 
-    `focus`: the part of an editor's document that it asks about.
+    `focus`: the part of an editor's document that it asks about. `limit`: so many tokens it may have, for its answer to
+    find room. `words`: the characters in it that are the template's.
     """
 
     prefix: Prompt
     suffix: Prompt
     decode: DecodeConfig
+    limit: int
+    words: int = 0
     focus: Focus | None = None
     key: str = field(init=False)
 
@@ -78,6 +83,13 @@ class PlannedTurn:
         parts = (*self.prefix, *self.suffix)
         return tuple((part.role, part.content) for part in parts if isinstance(part, ChatMessage))
 
+    def denser(self, tokens: int, scale: float) -> float:
+        """The scale with which it should fit, by the `tokens` that it has when built with `scale`; less than that."""
+        parts = (*self.prefix, *self.suffix)
+        characters = sum(len(part.content if isinstance(part, ChatMessage) else part.text) for part in parts)
+        seen = (characters - self.words) / (tokens * CHARACTERS_PER_TOKEN - self.words)
+        return MARGIN * min(seen, scale)
+
 
 def build(
     failure: Failure,
@@ -85,15 +97,17 @@ def build(
     *,
     workspace: str,
     context: int,
+    scale: float = 1.0,
     read: Read,
     before: Mapping[str, Before] | None = None,
     hides: Hides = lambda _: False,
 ) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room.
 
-    `before` is for files that were changed; `hides` is asked with names as the failure's tool prints them.
+    `scale`: of CHARACTERS_PER_TOKEN, what the contents have. `before` is for files that were changed; `hides` is asked
+    with names as the failure's tool prints them.
     """
-    room = _room(template, context)
+    room = _room(template, context, scale)
     shares = _SHARES_WITH_DIFF if template.shows_diff else _SHARES
     files = _Files(workspace, read)
     user = template.fill_user(
@@ -110,6 +124,8 @@ def build(
         prefix=(ChatMessage(role="system", content=system),),
         suffix=(ChatMessage(role="user", content=user),),
         decode=template.decode,
+        limit=context - template.decode.max_tokens,
+        words=template.words,
     )
 
 
@@ -129,13 +145,18 @@ def is_in(anchor: str, lines: Sequence[str]) -> bool:
     return any(anchor in line for line in lines)
 
 
-def _room(template: Template, context: int) -> int:
+def _room(template: Template, context: int, scale: float) -> int:
     """Characters for all contents together."""
     tokens = context - template.decode.max_tokens - CHAT_TOKENS
-    room = min(template.characters, tokens * CHARACTERS_PER_TOKEN - template.words - _NAMES_CHARACTERS)
-    if room < _LEAST_CHARACTERS:
+    room = tokens * CHARACTERS_PER_TOKEN - template.words - _NAMES_CHARACTERS
+    return scaled(template, context, room, scale, _LEAST_CHARACTERS)
+
+
+def scaled(template: Template, context: int, room: int, scale: float, least: int) -> int:
+    """The characters of contents with such a `scale` for which there is `room`. Raises `TurnError` below `least`."""
+    if min(template.characters, room) < least:
         raise TurnError(f"the model's context of {context} tokens is too small for the template {template.name!r}")
-    return room
+    return min(template.characters, max(int(room * scale), least))
 
 
 class _Files:

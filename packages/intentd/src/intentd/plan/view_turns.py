@@ -11,7 +11,7 @@ from attrs import evolve
 from intentd.plan.source import block_at, cut
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
-from intentd.plan.turns import CHARACTERS_PER_TOKEN, CHAT_TOKENS, NO_CHANGES, NOTHING, PlannedTurn, TurnError
+from intentd.plan.turns import CHARACTERS_PER_TOKEN, CHAT_TOKENS, NO_CHANGES, NOTHING, PlannedTurn, scaled
 from intentd.plan.views import focus
 from intentd.shown import Focus, View
 from modelwire.messages import ChatMessage
@@ -41,15 +41,15 @@ def failure_of(view: View) -> Failure:
     return Failure(trigger="selection", tool="the editor", name=view.name, path=view.path, message="")
 
 
-def focus_of(view: View, template: Template, context: int) -> tuple[int, int]:
+def focus_of(view: View, template: Template, context: int, scale: float = 1.0) -> tuple[int, int]:
     """The lines that the turn of a view asks about. Raises `TurnError`."""
-    return focus(view, min(_room(template, context) * 3 // 10, FOCUS_CHARACTERS))
+    return focus(view, min(_room(template, context, scale) * 3 // 10, FOCUS_CHARACTERS))
 
 
-def build_view(view: View, template: Template, *, context: int) -> PlannedTurn:
+def build_view(view: View, template: Template, *, context: int, scale: float = 1.0) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room."""
-    room = _room(template, context)
-    first, last = focus_of(view, template, context)
+    room = _room(template, context, scale)
+    first, last = focus_of(view, template, context, scale)
     failure = failure_of(view)
     asked = "\n".join(view.part(first, last)).rstrip()
     part = cut(asked, room // 2)
@@ -67,6 +67,8 @@ def build_view(view: View, template: Template, *, context: int) -> PlannedTurn:
         prefix=(ChatMessage(role="system", content=system),),
         suffix=(ChatMessage(role="user", content=user),),
         decode=template.decode,
+        limit=context - _answer(context),
+        words=template.words,
         focus=Focus(first=first, last=last, whole=bool(part) and part == asked),
     )
 
@@ -80,13 +82,15 @@ def seen_whole(turn: PlannedTurn, view: View, fit: View) -> PlannedTurn:
     return evolve(turn, focus=evolve(turn.focus, whole=whole))
 
 
-def _room(template: Template, context: int) -> int:
+def _answer(context: int) -> int:
+    """Tokens that are left for an answer."""
+    return min(ANSWER_TOKENS, context // 3)
+
+
+def _room(template: Template, context: int, scale: float) -> int:
     """Characters for all contents together. Raises `TurnError`."""
-    tokens = context - min(ANSWER_TOKENS, context // 3) - CHAT_TOKENS
-    room = min(template.characters, tokens * CHARACTERS_PER_TOKEN - max(WORDS, template.words))
-    if room < LEAST:
-        raise TurnError(f"the model's context of {context} tokens is too small for the template {template.name!r}")
-    return room
+    tokens = context - _answer(context) - CHAT_TOKENS
+    return scaled(template, context, tokens * CHARACTERS_PER_TOKEN - max(WORDS, template.words), scale, LEAST)
 
 
 def _shown(view: View, part: str) -> str:
