@@ -6,7 +6,7 @@ import pytest
 
 from intentd import guesser, speculator
 from intentd.messages import CommandFinished, CommandStarted, Pause
-from modelwire.messages import Cancel, Done, Error, Outcome, Reason, Turn
+from modelwire.messages import Cancel, Done, Error, Outcome, Reason, Turn, Usage
 from tests.intentd.daemon.talk import House, ask, offers, prompt_of, turns, warm
 
 
@@ -119,6 +119,23 @@ async def test_a_guess_that_may_work_later_is_tried_again(house: House, monkeypa
     async with house.connect() as door:
         await house.command(door, "plain")
         await house.until(door, lambda status: status.reason == "every offer is warm")
+
+
+async def test_a_guess_for_which_modeld_had_no_room_is_not_warm_and_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesser, "GUESS_AGAIN_S", 0.01)
+    full = [Done(reason=Reason.CONTEXT, usage=Usage(prompt=9))]
+    house.modeld.script.answers[Turn] = lambda _: full
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn, 2 * (speculator.MAX_PREPARED + 1))
+        status = await house.status(door)
+        assert status.figures["guesses_failed"] > 0
+        assert "guesses_finished" not in status.figures
+        assert not warm(status)
+        del house.modeld.script.answers[Turn]
+        await house.until(door, warm)
 
 
 async def test_the_others_follow_one_after_another(house: House) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from intentd import planner, speculator
 from intentd.messages import Complete
@@ -18,8 +19,8 @@ from intentd.speculator import Speculator
 from modelwire.client import Client
 from modelwire.errors import EndpointError, ErrorCode, WireError
 from modelwire.keys import Keys, to_hex
-from modelwire.messages import Reason
-from modelwire.testing import PATIENCE_S
+from modelwire.messages import Describe, Error, GetStatus, ModelDescription, Reason, Turn
+from modelwire.testing import MODEL, PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, turns, warm
 
 
@@ -58,6 +59,66 @@ async def test_a_modeld_that_comes_back_is_given_the_guess_again(house: House) -
         await house.until(door, warm)
         first = turns(house, speculative=True)[0]
         assert sum(turn.suffix == first.suffix for turn in turns(house, speculative=True)) == 2
+
+
+def become(house: House, *, state: str = "idle", pid: int = 1, model: ModelDescription = MODEL) -> None:
+    """What the scripted modeld says of itself from now on."""
+    (description,) = house.modeld._question("test", Describe())
+    (status,) = house.modeld._question("test", GetStatus())
+    name = "" if state in ("loading", "restarting") else model.name
+    answers = house.modeld.script.answers
+    answers[GetStatus] = lambda _: [evolve(status, state=state, engine_pid=pid, model=name)]
+    limits = evolve(description.limits, context=4096 if model is MODEL else 2048)
+    answers[Describe] = lambda _: [evolve(description, model=model, limits=limits)]
+
+
+async def test_another_model_is_noticed_with_all_that_depends_on_it(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "every offer is warm")
+        count = len(turns(house, speculative=True))
+        become(house, pid=1, model=evolve(MODEL, name="other", fim_tokens=("<p>", "<s>", "<m>")))
+        speculator = house.app.speculator
+        await house.until(door, lambda _: speculator.context == 2048 and speculator.gap == ("<p>", "<s>", "<m>"))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2 * count)
+
+
+async def test_what_an_engine_that_is_gone_has_prefilled_is_prefilled_again(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "every offer is warm")
+        count = len(turns(house, speculative=True))
+        become(house, pid=7)
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=True)) == 2 * count)
+
+
+async def test_what_ended_an_engine_is_not_tried_again_with_the_next_one(house: House) -> None:
+    answers = house.modeld.script.answers
+    answers[Turn] = lambda _: [Error(code="engine_lost", message="gone")]
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "the guess for an offer failed")
+        count = len(turns(house, speculative=True))
+        become(house, state="restarting", pid=7)
+        await house.modeld.wait_for(GetStatus, len(house.modeld.received(GetStatus)) + 3)
+        become(house, pid=7)
+        await house.modeld.wait_for(Describe, 2)
+        await house.modeld.wait_for(GetStatus, len(house.modeld.received(GetStatus)) + 3)
+        assert len(turns(house, speculative=True)) == count
+
+
+async def test_a_model_that_was_unloaded_is_not_woken_for_what_was_warm(house: House) -> None:
+    become(house, pid=1)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "every offer is warm")
+        count = len(turns(house, speculative=True))
+        become(house, state="unloaded", pid=0)
+        status = await house.until(door, lambda status: status.reason == "modeld has unloaded its model")
+        assert not any(offer.warm for offer in status.offers)
+        assert len(turns(house, speculative=True)) == count
+        become(house, pid=7)
+        await house.until(door, warm)
 
 
 async def test_a_modeld_that_is_lost_in_an_answer_is_said(house: House) -> None:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 GUESS_AGAIN_S = 10.0
 Measured = Callable[[int], object]
 FAULTS = (WireError, DaemonUnreachable, EndpointError)
-_WARM = {Reason.PREFILLED, Reason.DUPLICATE, Reason.CONTEXT}
+_WARM = {Reason.PREFILLED, Reason.DUPLICATE}
 
 
 class Guesser:
@@ -78,7 +78,7 @@ class Guesser:
                         self._done(account, key, reply)
                         measured(reply.usage.prompt)
         except FAULTS as fault:
-            self._has_failed(key, fault)
+            self._has_failed(key, fault, retry=getattr(fault, "retry", True))
             measured(overflowing(fault))
         except asyncio.CancelledError:
             self._ledger.guessed(account, tokens)
@@ -100,13 +100,15 @@ class Guesser:
             self._warm.interrupted(key, account, usage.prefilled, done.timings.prefill / 1000)
             if done.reason is Reason.PREEMPTED:
                 self._ledger.preempted(account)
+            elif done.reason is Reason.CONTEXT:  # modeld had no room for all of it, and may have later
+                self._has_failed(key, "modeld has no room for it", retry=True)
 
-    def _has_failed(self, key: str, fault: Exception) -> None:
+    def _has_failed(self, key: str, why: object, *, retry: bool) -> None:
         self._figures["guesses_failed"] += 1
         self.failed.add(key)
-        if getattr(fault, "retry", True):
+        if retry:
             asyncio.get_running_loop().call_later(GUESS_AGAIN_S, self._may_try_again, key)
-        log.info("guess %s failed: %s", key, fault)
+        log.info("guess %s failed: %s", key, why)
 
     def _may_try_again(self, key: str) -> None:
         self.failed.discard(key)

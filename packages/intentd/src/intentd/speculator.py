@@ -26,7 +26,7 @@ from intentd.warmth import Warmth
 from modelwire.client import Client, OperationStream
 from modelwire.errors import DaemonUnreachable, ErrorCode, WireError
 from modelwire.link import probe
-from modelwire.messages import Done, Outcome
+from modelwire.messages import Done, ModelDescription, Outcome, Status
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,8 @@ UNKNOWN_CONTEXT = 4096
 """What a prompt is shown for while no modeld has said how much it takes."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 5.0
 TIMEOUT_S = 5.0
+_AWAY = {"loading", "restarting", "unloaded"}
+"""States of a modeld without a model in memory."""
 Wanted = tuple[str, Intent]
 """A question that may be asked: the offer's id and what is asked of it."""
 
@@ -61,7 +63,10 @@ class Speculator:
         self._changed = asyncio.Event()
         self._connected = asyncio.Event()
         self._client: Client | None = None
-        self._instance = ""
+        self._met: tuple[str, str, int] | None = None
+        """Which modeld, model and engine is known: what was prefilled in another one is gone."""
+        self._model: tuple[str, ModelDescription] | None = None
+        self._asleep = frozenset[str]()
         self.context = 0
         self.gap: tuple[str, ...] = ()
         """The model's tokens around a gap: prefix, suffix, middle."""
@@ -145,16 +150,21 @@ class Speculator:
             delay = min(delay * 2, LAST_RETRY_S)
 
     async def _meet(self, client: Client) -> None:
-        """Learns what a new instance is; nothing that was said to another one counts."""
+        """Learns what is there; nothing that was said to another modeld, or to one with another model, counts."""
+        self._met = _identity(await client.status())
         description = await client.describe()
-        self._instance = client.welcome.instance
         self.context = description.limits.context
         self.gap = description.model.fim_tokens
         self._warm.clear()
-        self._guesser.failed.clear()
+        self._asleep = frozenset()
+        model = self._met[0], description.model
+        if model != self._model:  # else what ended an engine would end the next one
+            self._model = model
+            self._guesser.failed.clear()
+            self.planner.forget_measures()
         self._client = client
         self._connected.set()
-        log.info("modeld %s: %s, %d tokens of context", self._instance, description.model.name, self.context)
+        log.info("modeld %s: %s, %d tokens of context", self._met[0], description.model.name, self.context)
 
     async def _keep(self, client: Client) -> None:
         changed = True
@@ -164,21 +174,31 @@ class Speculator:
                 await self._consider(client)
             changed = await self._wait(CHECK_S)
             if not changed:
-                await self._look_after(client)
-                changed = off != self.ledger.switched_off(time.monotonic())
-                if client.welcome.instance != self._instance:
-                    await self._guesser.drop()
-                    await self._meet(client)
-                    changed = True
+                changed = await self._look_after(client) or off != self.ledger.switched_off(time.monotonic())
 
-    @staticmethod
-    async def _look_after(client: Client) -> None:
-        """Its link notices a modeld that is gone or hangs; an answer that is late may be late because of us."""
+    async def _look_after(self, client: Client) -> bool:
+        """Whether it is not what it was. One that has unloaded its model is not woken for what was wanted before.
+
+        Its link notices a modeld that is gone or hangs; an answer that is late may be late because of us.
+        """
         try:
-            await client.status()
+            status = await client.status()
         except DaemonUnreachable:
             if not client.connected:
                 raise
+            return False
+        now = _identity(status)
+        if now == self._met:
+            return False
+        if status.state in _AWAY and self._met is not None and now[0] == self._met[0]:
+            unloaded = status.state == "unloaded"
+            self._asleep = frozenset(plan.key for plan in self._plans.values()) if unloaded else frozenset()
+            self._warm.clear()
+            self._met = now
+        else:
+            await self._guesser.drop()
+            await self._meet(client)
+        return True
 
     def _part(self) -> None:
         self._client = None
@@ -218,6 +238,7 @@ class Speculator:
             in_flight=self._guesser.key,
             warm=self._warm.keys(),
             failed=frozenset(self._guesser.failed),
+            asleep=self._asleep,
             switched_off=self.ledger.switched_off(time.monotonic()),
             pressure=self._pressure,
         )
@@ -352,3 +373,7 @@ async def _end(stream: OperationStream) -> None:
     """Its reader reads the end."""
     with contextlib.suppress(*FAULTS):
         await stream.cancel()
+
+
+def _identity(status: Status) -> tuple[str, str, int]:
+    return status.instance, status.model, status.engine_pid

@@ -16,7 +16,8 @@ class Situation:
     """All that the decision depends on. Turns are named by their keys.
 
     `wanted` are the turns of the offers, the likeliest first; `in_flight` is being prefilled; `warm` were prefilled;
-    `failed` could not be; `switched_off` are triggers that do not pay. `pressure` says what the machine lacks.
+    `failed` could not be; `asleep` were wanted when modeld unloaded its model, which only something new or a question
+    loads again; `switched_off` are triggers that do not pay. `pressure` says what the machine lacks.
     """
 
     paused: bool
@@ -27,6 +28,7 @@ class Situation:
     in_flight: str | None
     warm: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
+    asleep: frozenset[str] = frozenset()
     switched_off: frozenset[str] = frozenset()
     pressure: str | None = None
 
@@ -52,7 +54,7 @@ def decide(now: Situation) -> Guess | NoGuess:
     for candidate in now.wanted:
         if candidate.key == now.in_flight:
             return NoGuess("an offer is being prefilled")
-        if candidate.key not in now.warm | now.failed and candidate.trigger not in now.switched_off:
+        if candidate.key not in now.warm | now.failed | now.asleep and candidate.trigger not in now.switched_off:
             return Guess(candidate.key)
     return NoGuess(_nothing_left(now))
 
@@ -81,6 +83,8 @@ def _nothing_left(now: Situation) -> str:
     cold = next((candidate for candidate in now.wanted if candidate.key not in now.warm), None)
     if cold is None:
         return "every offer is warm"
+    if cold.key in now.asleep:
+        return "modeld has unloaded its model"
     if cold.key in now.failed:
         return "the guess for an offer failed"
     return f"guesses for {cold.trigger} are switched off: too few are asked for"
