@@ -81,3 +81,40 @@ async def test_only_changes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert told == ["hot: 1", "low: 1", None]
+
+
+@pytest.mark.parametrize("look", ["virtual_memory", "getloadavg", "sensors_battery", "sensors_temperatures"])
+def test_what_cannot_be_seen_is_told_once_and_hides_nothing_else(look: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A kernel without /sys/class/power_supply, a container without sensors, no descriptor left."""
+
+    def fails() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/sys/class/power_supply")
+
+    host._blind.clear()
+    assert lack(4.0, machine(**{look: fails})) is None
+    assert lack(4.0, machine(**{look: fails})) is None
+    assert len(caplog.records) == 1
+    other = "getloadavg" if look != "getloadavg" else "sensors_battery"
+    busy = {
+        "getloadavg": lambda: (20.0, 0, 0),
+        "sensors_battery": lambda: SimpleNamespace(percent=9, power_plugged=False),
+    }
+    assert lack(4.0, machine(**{look: fails, other: busy[other]}))
+
+
+async def test_where_no_thread_can_be_started_what_was_seen_last_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "EVERY_S", 0.0)
+    told: asyncio.Queue[str | None] = asyncio.Queue()
+    looks = iter(["hot: 1", RuntimeError("can't start new thread"), None])
+
+    async def look(_: object) -> str | None:
+        if isinstance(seen := next(looks, None), Exception):
+            raise seen
+        return seen
+
+    monkeypatch.setattr(asyncio, "to_thread", look)
+    watching = asyncio.create_task(HostWatch(lambda: None, told.put_nowait).run())
+    async with asyncio.timeout(PATIENCE_S):
+        assert [await told.get(), await told.get()] == ["hot: 1", None]
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)

@@ -1,13 +1,18 @@
 """Owns looking at the machine: what of memory, processor, battery or cool it lacks, in words. It decides nothing.
 
-Looking can take milliseconds, so `HostWatch` does it in a worker thread, and tells of changes alone.
+Looking can take milliseconds, so `HostWatch` does it in a worker thread, and tells of changes alone. What a machine
+cannot tell (a container without sensors, a driver's odd figure) counts as nothing that it lacks.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import psutil
+
+log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
 LEAST_MEMORY, LEAST_MEMORY_SHARE = 512 * 1024 * 1024, 0.05
@@ -18,7 +23,25 @@ HOT_CELSIUS = 95.0
 
 def lack(max_load: float, host: Any = psutil) -> str | None:
     """Why the machine should be left alone; None where it can spare something. `max_load` is for each processor."""
-    return _memory(host) or _load(host, max_load) or _battery(host) or _heat(host)
+    return (
+        _seen("memory", _memory, host)
+        or _seen("load", partial(_load, max_load=max_load), host)
+        or _seen("battery", _battery, host)
+        or _seen("heat", _heat, host)
+    )
+
+
+_blind = set[str]()
+
+
+def _seen(name: str, look: Callable[[Any], str | None], host: Any) -> str | None:
+    try:
+        return look(host)
+    except Exception as fault:  # psutil's own: it reads what kernels and drivers write
+        if name not in _blind:
+            _blind.add(name)
+            log.warning("the machine's %s cannot be seen: %s: %s", name, type(fault).__name__, fault)
+        return None
 
 
 def _memory(host: Any) -> str | None:
@@ -61,7 +84,10 @@ class HostWatch:
         """Until it is cancelled."""
         told: str | None = None
         while True:
-            seen = await asyncio.to_thread(self._look)
+            try:
+                seen = await asyncio.to_thread(self._look)
+            except RuntimeError:  # no thread can be started
+                seen = told
             if _kind(seen) != _kind(told):
                 self._changed(seen)
             told = seen
