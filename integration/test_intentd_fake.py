@@ -42,6 +42,25 @@ def test_a_failed_test_is_explained_from_warm_kv(user: User) -> None:
     assert user.status()["figures"]["answers_hit"] == 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_daemon_ends_in_good_order_when_it_is_told_to_or_its_terminal_closes(user: User, number: int) -> None:
+    daemon = user.serve("intentd")
+    daemon.send_signal(number)
+    assert daemon.wait(LIMIT_S) == 0
+
+
+def test_a_daemon_that_was_started_with_nohup_stays_when_its_terminal_closes(user: User) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        daemon = user.serve("intentd")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    daemon.send_signal(signal.SIGHUP)
+    assert user.status()["state"] == "idle"
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(LIMIT_S) == 0
+
+
 def test_a_question_in_the_middle_of_its_guess_keeps_what_is_finished(user: User) -> None:
     """S5, S10: and it does not wait for the rest of the guess."""
     user.serve("modeld", "--backend", "fake", "--fake", json.dumps({"token_ms": 10}))

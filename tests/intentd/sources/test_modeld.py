@@ -66,6 +66,31 @@ async def test_it_starts_when_an_editor_wants_it_and_ends_with_the_daemon(endpoi
         os.kill(pid, 0)
 
 
+async def test_it_ends_with_a_daemon_that_is_killed(endpoint: str, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    daemon = f"""
+import asyncio, sys
+from intentd.sources.modeld import ModeldKeeper
+keeper = ModeldKeeper({endpoint!r}, (sys.executable, "-c", {LIVE!r}, {str(started)!r}))
+keeper.want()
+asyncio.run(keeper.run())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", daemon)
+    await until(lambda: started.exists() and bool(started.read_text()))
+    process.kill()
+    await process.wait()
+    pid = int(started.read_text())
+    await until(lambda: not _runs(pid))
+
+
+def _runs(pid: int) -> bool:
+    """A zombie does not; where nobody is left to reap it, it stays one."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
 async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
     words = "import sys; sys.exit('modeld: no such model: give --model')"
     async with keeping(endpoint, sys.executable, "-c", words) as keeper:

@@ -88,7 +88,7 @@ class App:
 
 
 def serve(config: Config, *, idle_s: float | None = None) -> int:
-    """Runs the daemon until SIGINT or SIGTERM, or until no editor was there for `idle_s`."""
+    """Runs the daemon until SIGINT, SIGTERM or SIGHUP, or until no editor was there for `idle_s`."""
     logs.set_up("intentd", level=config.log_level, form=config.log_format)
     sys.setswitchinterval(SWITCH_S)
     return asyncio.run(_serve(App(config), config.socket, idle_s))
@@ -100,8 +100,9 @@ SWITCH_S = 0.0005
 
 async def _serve(app: App, endpoint: str, idle_s: float | None) -> int:
     stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # `nohup intentd serve`
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await app.start()
     print(f"intentd: serving at {endpoint}", file=sys.stderr, flush=True)
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(app.broken())]

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+import ctypes
 import logging
+import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from functools import partial
 
 from modelwire.endpoint import is_tcp
 from modelwire.errors import DaemonUnreachable, EndpointError
@@ -16,6 +20,8 @@ CHECK_S = 1.0
 FIRST_RETRY_S, LAST_RETRY_S = 2.0, 60.0
 STOP_S = 10.0
 MAX_LINE = 300
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 
 
 class ModeldKeeper:
@@ -57,7 +63,12 @@ class ModeldKeeper:
         """Starts one and waits for its end; whether it had served."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._argv, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+                *self._argv,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=PIPE,
+                start_new_session=True,
+                preexec_fn=partial(_end_with, os.getpid()),
             )
         except OSError as fault:
             self.problem = f"modeld could not be started: {fault.strerror}"
@@ -83,6 +94,13 @@ class ModeldKeeper:
                 served = served or "serving" in last
                 self.problem = "" if served else self.problem
         return served, last
+
+
+def _end_with(parent: int) -> None:
+    """In the process that becomes modeld: the kernel ends it when `parent` dies, however that comes."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 async def _end(process: Process) -> None:
