@@ -11,6 +11,7 @@ from intentd import planner
 from intentd.app import App
 from intentd.completer import INLINE
 from intentd.messages import Complete, CompletionUsed, Pause
+from intentd.plan import inline
 from intentd.plan.ledger import WINDOW
 from intentd.shown import View
 from modelwire.errors import ErrorCode, WireError
@@ -54,7 +55,7 @@ async def test_nothing_is_made_ahead_that_was_planned_before_a_pause(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = threading.Event()
-    build = planner.build_inline
+    build = inline.build_inline
 
     def slow(*values: Any, **options: Any) -> Any:
         planned.wait(PATIENCE_S)

@@ -79,6 +79,8 @@ async def test_a_prompt_that_took_too_long_is_not_made_again_for_a_guess_until_i
     async with house.connect() as door:
         await house.command(door, "plain")
         await house.until(door, warm)
+        await house.modeld.die()
+        await house.until(door, lambda status: not status.modeld_reachable)  # no guess is planned beside those here
         plan, offering, tries = house.app.planner, house.app.offers.all()[0], 0
 
         async def late(work: Callable[[], Any]) -> Any:
@@ -190,3 +192,48 @@ async def test_work_that_loops_is_ended_and_makes_room() -> None:
         with pytest.raises(TookTooLong):
             await workers.do(loop)
     assert await workers.do(lambda: 5) == 5
+
+
+async def test_a_file_system_that_is_mute_holds_up_neither_the_daemon_nor_a_question(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    plan = house.app.planner
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        offering = house.app.offers.all()[0]
+        turn = await plan.turn(offering, "explain", 1234)
+
+        def mute(_: object) -> bool:
+            answers.wait(PATIENCE_S)
+            return True
+
+        with monkeypatch.context() as away:
+            away.setattr(planner, "holds", mute)
+            away.setattr(plan._lookers, "_seconds", SOON_S)
+            looking = asyncio.create_task(plan.turn(offering, "explain", 1234, speculative=True))
+            await house.status(door)
+            with pytest.raises(TurnError, match="too long"):
+                await looking
+            assert (await plan.turn(offering, "explain", 1234)).key == turn.key
+            answers.set()
+
+
+async def test_without_a_thread_to_be_had_nothing_is_guessed_and_the_daemon_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.connect() as door:
+        await house.until(door, lambda status: status.modeld_reachable)
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        with monkeypatch.context() as full:
+
+            def none(_: threading.Thread) -> None:
+                raise RuntimeError("can't start new thread")
+
+            full.setattr(threading.Thread, "start", none)
+            house.app.speculator.poke()
+            with pytest.raises(TurnError, match="no more threads"):
+                await house.app.planner.turn(house.app.offers.all()[0], "explain", 1234)
+        await house.until(door, warm)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from intentd.texts import MAX_FILE_BYTES, Texts
-from intentd.workspace import root_of
+from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
 
 
 def read(root: Path, path: str) -> str | None:
@@ -166,3 +166,36 @@ def test_a_root_that_is_reached_through_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert read(tmp_path / "real", str(tmp_path / "link" / "a.py")) == "x"
     assert read(tmp_path / "link", str(tmp_path / "link" / "a.py")) == "x"
+
+
+def test_a_part_that_opts_out_is_not_read_and_one_in_a_repository_that_opts_out_has_opted_out(tmp_path: Path) -> None:
+    """I3"""
+    part, other = tmp_path / "packages" / "part", tmp_path / "packages" / "other"
+    for folder in (tmp_path / ".git", part / "src", other):
+        folder.mkdir(parents=True)
+    (part / "src" / "a.py").write_text("x")
+    (other / "b.py").write_text("y")
+    (tmp_path / "link.py").symlink_to(part / "src" / "a.py")
+    (part / OPT_OUT_FILE).touch()
+    assert Workspace(part).opted_out()
+    assert not Workspace(other).opted_out()
+    assert not Workspace(tmp_path).opted_out()
+    assert read(tmp_path, str(part / "src" / "a.py")) is None
+    assert read(tmp_path, str(tmp_path / "link.py")) is None
+    assert Workspace(tmp_path).hides(str(part / "src" / "a.py"))
+    assert Workspace(other).hides(str(part / "src" / "a.py"))
+    assert read(tmp_path, str(other / "b.py")) == "y"
+    (tmp_path / OPT_OUT_FILE).touch()
+    assert Workspace(other).opted_out()
+    assert read(tmp_path, str(other / "b.py")) is None
+
+
+def test_a_part_that_opts_out_later_is_noticed(tmp_path: Path) -> None:
+    """I3"""
+    part = tmp_path / "part"
+    for folder in (tmp_path / ".git", part):
+        folder.mkdir()
+    (part / "a.py").write_text("x")
+    look = Texts().look(str(tmp_path))
+    look.read(str(part / "a.py"))
+    assert look.seen[str(part / OPT_OUT_FILE)] is None

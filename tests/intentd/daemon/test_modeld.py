@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from intentd import planner, speculator
-from intentd.messages import Complete
+from intentd.messages import Complete, GetPrompt, ShownPrompt
 from intentd.plan.offers import OfferBook
 from intentd.planner import Planner
 from intentd.shelf import TemplateShelf
@@ -32,6 +32,20 @@ async def test_without_modeld_the_answer_says_how_to_start_it(house: House) -> N
         assert status.reason == "modeld does not answer"
         with pytest.raises(WireError, match=r"no modeld answers at ipc://.*: start it with 'modeld serve'"):
             await ask(house, door)
+
+
+async def test_a_prompt_that_is_shown_before_modeld_was_there_says_that_it_may_differ(house: House) -> None:
+    await house.modeld.die()
+    await house.restart()
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        assert shown.doubt.startswith("modeld has not answered yet")
+        await house.modeld.start()
+        await house.until(door, lambda status: status.modeld_reachable)
+        await house.modeld.die()  # what it takes is known from here on
+        shown = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        assert shown.doubt == ""
 
 
 async def test_a_modeld_over_tcp_that_does_not_answer_is_said_not_to_be_ready(

@@ -70,12 +70,17 @@ async def test_what_was_changed_since_the_last_commit_stands_last_and_holds_no_s
     assert "hidden" not in sent
 
 
-async def test_a_workspace_that_opts_out_is_left_alone(house: House) -> None:
+@pytest.mark.parametrize("listed", [True, False])
+async def test_a_workspace_that_opts_out_is_left_alone(house: House, listed: bool) -> None:
     """I3"""
     async with house.connect() as door:
         await house.command(door, "plain")
         await house.until(door, warm)
         (house.workspace / OPT_OUT_FILE).touch()
+        if listed:
+            assert await offers(house, door) == ()
+        else:
+            assert not (await house.status(door)).offers
         with pytest.raises(WireError, match=r"has opted out: remove \.noguessahead"):
             await ask(house, door)
         await house.command(door, "plain")

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from importlib.metadata import version
+from pathlib import Path
 
 from attrs import define, field
 
@@ -40,7 +41,8 @@ from intentd.plan.offers import OfferBook, Offering
 from intentd.questions import asked_for
 from intentd.runs import Runs
 from intentd.speculator import Speculator
-from intentd.workspace import root_of
+from intentd.workers import NoThread, TookTooLong, Workers
+from intentd.workspace import Workspace, root_of
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.logs import told
 from modelwire.messages import (
@@ -62,6 +64,8 @@ log = logging.getLogger(__name__)
 
 BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
+LOOK_S = 2.0
+"""So long somebody who asks what there is waits for a look at who has opted out."""
 
 
 @define(eq=False)
@@ -82,6 +86,7 @@ class Door:
     _chores: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
     _paused_at_start: bool = field(init=False)
+    _looks: Workers = field(factory=lambda: Workers(4, LOOK_S))
     _router: Router = field(init=False)
     _editors: EditorClients = field(init=False)
     _completer: Completer = field(init=False)
@@ -185,7 +190,7 @@ class Door:
             case GetPrompt():
                 self._chore(client, op, self._show_prompt(client, op, message))
             case GetStatus():
-                self._send(client, op, self._status())
+                self._chore(client, op, self._tell_status(client, op))
 
     def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
         self.limits.check("commands", len(self.runs))
@@ -209,6 +214,7 @@ class Door:
 
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
         await self.runs.taken_in(cwd)
+        await self._forget_opted_out()
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
@@ -248,7 +254,7 @@ class Door:
         except WireError as fault:
             self._send(client, op, _error(fault))
         else:
-            self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages))
+            self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages, doubt=self.speculator.doubt))
 
     async def _cancel(self, client: str, op: str, target: str) -> None:
         """Acknowledged once no token will follow (S9)."""
@@ -323,6 +329,19 @@ class Door:
             workspace=offering.workspace,
             warm=self.speculator.is_warm(offering),
         )
+
+    async def _forget_opted_out(self) -> None:
+        """Not in the event loop: a file system may be mute."""
+        places = {offering.workspace for offering in self.offers.all()}
+        with contextlib.suppress(TookTooLong, NoThread):
+            out = await self._looks.do(lambda: [one for one in places if Workspace(Path(one)).opted_out()])
+            for workspace in out:
+                self.offers.forget(workspace)
+                self.speculator.poke()
+
+    async def _tell_status(self, client: str, op: str) -> None:
+        await self._forget_opted_out()
+        self._send(client, op, self._status())
 
     def _status(self) -> DaemonStatus:
         return DaemonStatus(

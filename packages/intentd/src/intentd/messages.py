@@ -145,10 +145,11 @@ class GetPrompt:
 
 @frozen(kw_only=True)
 class ShownPrompt:
-    """The messages of a prompt for people, as (role, content)."""
+    """The messages of a prompt for people, as (role, content). `doubt`: why what will be sent may differ, or empty."""
 
     offer: str
     messages: tuple[tuple[str, str], ...]
+    doubt: str = ""
 
 
 @frozen(kw_only=True)

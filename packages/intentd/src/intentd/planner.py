@@ -23,8 +23,8 @@ from intentd.shelf import TemplateShelf
 from intentd.shown import View
 from intentd.sources.git import Unanswered, content
 from intentd.texts import Look, Texts, holds
-from intentd.workers import TookTooLong, Workers
-from intentd.workspace import OPT_OUT_FILE, Signature
+from intentd.workers import NoThread, TookTooLong, Workers
+from intentd.workspace import Signature
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Planner:
         self._scales: OrderedDict[str, float] = OrderedDict()
         self._workers = Workers(2, BUILD_S)
         self._guess_workers = Workers(2, BUILD_S)
+        self._lookers = Workers(8, BUILD_S)
 
     async def turn(self, offering: Offering, intent: Intent, context: int, *, speculative: bool = False) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time.
@@ -78,11 +79,15 @@ class Planner:
             raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
         again = kept is not None and isinstance(kept.result, _TooLong) and not speculative
-        if kept is None or again or kept.template is not template or not holds(kept.seen):
-            kept = self._kept[key] = await self._built(offering, template, context, scale, speculative)
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
+        try:
+            if kept is None or again or kept.template is not template or not await self._holds(kept, speculative):
+                kept = await self._built(offering, template, context, scale, speculative)
+        except _TooLong as fault:  # their file system is mute: no guess asks it again
+            kept = _Kept(template, fault, {})
+        self._kept[key] = kept
         self._kept.move_to_end(key)
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
         if isinstance(kept.result, TurnError):
             raise kept.result.with_traceback(None)  # else each raising would add to it
         return kept.result
@@ -122,6 +127,15 @@ class Planner:
         kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
+    async def _holds(self, kept: _Kept, speculative: bool) -> bool:
+        """For guesses not in the event loop: on a file system whose server has gone a look at a file may never end.
+
+        A question does not wait for a thread; it finds what a guess has found out of such a file system.
+        """
+        if not speculative:
+            return holds(kept.seen)
+        return await self._in_time(self._lookers, lambda: holds(kept.seen))
+
     async def _built(
         self, offering: Offering, template: Template, context: int, scale: float, speculative: bool
     ) -> _Kept:
@@ -132,15 +146,22 @@ class Planner:
             return _Kept(template, fault, dict(look.seen))  # its thread may still look
 
     async def _work(self, work: Callable[[], Built], speculative: bool) -> Built:
+        return await self._in_time(self._guess_workers if speculative else self._workers, work)
+
+    @staticmethod
+    async def _in_time(workers: Workers, work: Callable[[], Built]) -> Built:
         try:
-            return await (self._guess_workers if speculative else self._workers).do(work)
+            return await workers.do(work)
         except TookTooLong:
             raise _TooLong("its files take too long to look through for secrets") from None
+        except NoThread:
+            raise TurnError("this machine can start no more threads: try again later") from None
 
     def _build(self, offering: Offering, template: Template, context: int, scale: float, look: Look) -> _Kept:
         result: PlannedTurn | TurnError
         try:
-            look.note(str(look.workspace.root / OPT_OUT_FILE))
+            for file in look.workspace.opt_outs():
+                look.note(str(file))
             if look.workspace.opted_out():
                 raise TurnError(f"{offering.workspace} has opted out")
             result = self._result(offering, template, context, scale, look)

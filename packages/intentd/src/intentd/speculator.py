@@ -36,8 +36,8 @@ MAX_PREPARED = 3
 """So many offers are kept warm: modeld has room for a few guesses beside the sessions."""
 OTHERS, FIX = "others", "fix"
 """The accounts of offers behind the first and of changes that mend the first: the likeliest must not pay for them."""
-UNKNOWN_CONTEXT = 4096
-"""What a prompt is shown for while no modeld has said how much it takes."""
+UNKNOWN_CONTEXT = 8192
+"""What a prompt is shown for while no modeld has said how much it takes: modeld's own default."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 5.0
 TIMEOUT_S = 5.0
 _AWAY = {"loading", "restarting", "unloaded"}
@@ -350,6 +350,13 @@ class Speculator:
             return await self.planner.turn(offering, intent, self.context or UNKNOWN_CONTEXT)
         except TurnError as fault:
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
+
+    @property
+    def doubt(self) -> str:
+        """Why a prompt that is shown now may not be what will be sent; empty where it is."""
+        if self.context:
+            return ""
+        return f"modeld has not answered yet: with another context than {UNKNOWN_CONTEXT} tokens the prompt may differ"
 
     async def reach(self) -> Client:
         if self._client is None:

@@ -94,6 +94,8 @@ class Look:
         for name in {Path(path), place or Path(path)}:
             for _, file, _ in self.workspace.ignore_files(name):
                 self.note(str(file))
+            for file in self.workspace.opt_outs(name):
+                self.note(str(file))
         for file in self.workspace.settings():
             self.note(str(file))
 

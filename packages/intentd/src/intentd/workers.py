@@ -14,6 +14,10 @@ class TookTooLong(Exception):
     """The work had no end within its time."""
 
 
+class NoThread(Exception):
+    """The machine has no thread left for the work; later it may."""
+
+
 class _Enough(BaseException):
     """Is raised in a thread whose work has no end. No `except Exception` there holds it up."""
 
@@ -29,16 +33,18 @@ class Workers:
         self._seconds = seconds
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """What `work` gives or raises. Raises `TookTooLong`; then what it still does is ended, if it is Python."""
+        """What `work` gives or raises. Raises `NoThread`, and `TookTooLong`: what it still does is ended then, if it is
+        Python.
+        """
         await self._room.acquire()
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         done.add_done_callback(self._over)
         thread = threading.Thread(target=_run, args=(work, done), name="intentd worker", daemon=True)
         try:
             thread.start()
-        except BaseException:
+        except RuntimeError as fault:
             done.cancel()
-            raise
+            raise NoThread(str(fault)) from None
         expiry = done.get_loop().call_later(self._seconds, _expire, thread, done)
         done.add_done_callback(lambda _: expiry.cancel())
         return await asyncio.shield(done)  # who asked may leave; the room is free when the thread has ended

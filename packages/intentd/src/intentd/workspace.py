@@ -54,7 +54,12 @@ class Workspace:
     root: Path
 
     def opted_out(self) -> bool:
-        return (self.root / OPT_OUT_FILE).exists()
+        return any(signature(str(file)) for file in self.opt_outs())
+
+    def opt_outs(self, path: Path | None = None) -> Iterator[Path]:
+        """The files that opt `path` out, or the workspace: in each of its folders up to the repository's."""
+        top, below = _top(self.root), path or self.root.resolve() / OPT_OUT_FILE
+        return (folder / OPT_OUT_FILE for folder in below.parents if folder.is_relative_to(top))
 
     def place(self, path: str) -> Path | None:
         """The file that `path` leads to, where it may be read; else None.
@@ -124,7 +129,7 @@ class Workspace:
         return _settings(_top(self.root))
 
     def _refuses(self, root: Path, name: Path) -> bool:
-        if _is_not_theirs(root, name):
+        if _is_not_theirs(root, name) or any(signature(str(file)) for file in self.opt_outs(name)):
             return True
         folders = [folder for folder in name.parents if folder.name == "env" and root in folder.parents]
         if any(signature(str(folder / mark)) for folder in folders for mark in _ENVIRONMENT):

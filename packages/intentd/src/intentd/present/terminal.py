@@ -83,6 +83,8 @@ def show_prompt(config: Config, offer: str | None, *, fix: bool, as_json: bool) 
     """The prompt as it is: in JSON byte for byte, as text without what would move the cursor."""
     question = GetPrompt(cwd=str(Path.cwd()), intent="fix" if fix else "explain", offer=offer)
     answer: ShownPrompt = _question(config, question)
+    if answer.doubt:
+        print(f"intentd: {answer.doubt}", file=sys.stderr)
     if as_json:
         print(json.dumps(attrs.asdict(answer)))
         return 0
