@@ -20,7 +20,7 @@ CHECK_S = 1.0
 FIRST_RETRY_S, LAST_RETRY_S = 2.0, 60.0
 STOP_S = 10.0
 MAX_LINE = 300
-_LIBC = ctypes.CDLL(None)
+_prctl = ctypes.CDLL(None).prctl  # found here: between fork and exec nothing may be looked for
 _PR_SET_PDEATHSIG = 1
 
 
@@ -98,7 +98,7 @@ class ModeldKeeper:
 
 def _end_with(parent: int) -> None:
     """In the process that becomes modeld: the kernel ends it when `parent` dies, however that comes."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
 
