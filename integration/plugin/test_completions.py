@@ -81,6 +81,24 @@ def test_typing_through_keeps_the_rest_and_another_letter_withdraws_it(editor: N
 
 
 @with_inline_completion
+def test_beside_a_menu_another_letter_withdraws_a_completion_and_its_own_keeps_the_rest(
+    editor: Neovim, server: Server
+) -> None:
+    """I2"""
+    editor.command("set completeopt=menuone,noinsert,noselect")
+    editor.press("Gow<C-n>")
+    until(lambda: editor.lua("return vim.fn.pumvisible()") == 1, "no menu opens")
+    server.complete("ozy", line=2, character=1)
+    until(lambda: editor.shown() == "ozy", "nothing is shown")
+    editor.press("o")
+    until(lambda: editor.shown() == "zy", "the rest is not kept")
+    editor.press("r")
+    until(lambda: editor.lines()[2] == "wor", "not typed")
+    assert not editor.shown()
+    assert editor.lua("return vim.fn.pumvisible()") == 1
+
+
+@with_inline_completion
 def test_a_late_answer_is_not_shown_and_no_answer_withdraws_the_old_one(editor: Neovim, server: Server) -> None:
     """I2"""
     editor.press("A + h")

@@ -44,6 +44,29 @@ def test_diagnostics_of_others_are_forwarded_in_the_servers_encoding(editor: Neo
 
 
 @both
+def test_what_a_tool_has_not_found_anew_is_told_as_before(editor: Neovim, server: Server) -> None:
+    """Neovim does not move it with the edits, so the server must know that it is the same."""
+    server.expect("intent/cursor")
+    editor.lua(
+        """local wrong = { lnum = 1, col = 3, end_lnum = 1, end_col = 6, message = 'wrong' }
+        local function set(name, ...)
+          vim.diagnostic.set(vim.api.nvim_create_namespace(name), 0, vim.deepcopy({ ... }))
+        end
+        set('slow', wrong)
+        vim.api.nvim_buf_set_lines(0, 0, 0, false, { 'zero = 0', '' })
+        set('quick', { lnum = 0, col = 0, message = 'quick' })
+        set('quick')
+        vim.cmd('doautocmd DiagnosticChanged')
+        set('slow', wrong)"""
+    )
+    said = [server.expect_params("intent/diagnostics")["diagnostics"] for _ in range(5)]
+    marks = [next(one["data"] for one in each if one["message"] == "wrong") for each in said]
+    assert len(set(marks[:4])) == 1
+    assert marks[4] != marks[3]
+    assert {one["range"]["start"]["line"] for each in said for one in each if one["message"] == "wrong"} == {1}
+
+
+@both
 def test_a_selection_is_forwarded_and_a_cursor_ends_it(editor: Neovim, server: Server) -> None:
     def selected(end: tuple[int, int]) -> Any:
         while (said := server.expect_params("intent/selection")["range"])["end"] != dict(
@@ -96,6 +119,29 @@ def test_who_types_keeps_the_cursor_when_an_answer_comes(editor: Neovim, server:
     until(editor.float, "no float opens")
     editor.press("typed")
     until(lambda: editor.lines("a.py")[0] == "typed", "the keys went elsewhere")
+
+
+@both
+def test_an_answer_that_comes_to_the_command_line_window_is_shown_beside_it(editor: Neovim, server: Server) -> None:
+    server.expect("intent/cursor")
+    editor.press("q:")
+    until(lambda: editor.lua("return vim.fn.getcmdwintype()") == ":", "no window opens")
+    for answer in ("a1", "a2"):
+        server.tell(answer=answer, kind="begin", title="t")
+        server.tell(answer=answer, kind="text", text=answer)
+        server.heard()
+        assert editor.float()["text"] == answer
+    assert editor.lua("return vim.fn.getcmdwintype()") == ":"
+    editor.press("<C-c><C-c>")
+
+
+@both
+def test_what_is_no_number_is_no_offer(editor: Neovim, server: Server) -> None:
+    editor.command("IntentExplain abc")
+    assert editor.messages() == "intentd: abc is not the number of an offer"
+    editor.command("messages clear")
+    editor.command("IntentExplain 3")
+    assert server.expect_command("intent.explain")[1] == {"offer": 3}
 
 
 @both

@@ -81,6 +81,27 @@ def test_of_too_many_diagnostics_those_are_kept_that_would_be_asked_about_first(
     assert min(one.line for one in kept) > MAX_DIAGNOSTICS
 
 
+def test_what_is_told_as_before_stays_where_edits_have_moved_it_and_what_is_found_anew_does_not() -> None:
+    """Another tool has found something, and the editor tells all that it knows, where it was found."""
+    buffers = Buffers()
+    buffer = buffers.open(URI, "one\ntwo\nthree", 1)
+    assert buffer is not None
+    buffer.forward([said(1, 2, 3)])
+    above = type("Change", (), {"range": Range(Position(0, 0), Position(0, 0)), "text": "zero\n"})
+    buffers.edit(URI, 2, [above], lambda *_: None)
+    for others in ([said(0, 0, 3, "other")], []):
+        buffer.forward([*others, said(1, 1, 0)])  # its end is clipped to the line that stands there now
+        moved = next(one for one in buffer.diagnostics if one.message == "wrong")
+        assert (moved.line, moved.last) == (2, 3)
+    again = said(1, 1, 3)
+    again.data = 2
+    buffer.forward([said(1, 1, 3), again])
+    assert [one.line for one in buffer.diagnostics] == [1, 2]
+    buffer.forward([])
+    buffer.forward([said(1, 1, 3)])
+    assert [one.line for one in buffer.diagnostics] == [1]
+
+
 def test_a_line_break_before_a_line_takes_what_is_said_of_it_along() -> None:
     buffers = Buffers()
     buffer = buffers.open(URI, "one\ntwo\nthree", 1)

@@ -35,6 +35,7 @@ class Buffer:
     inserting: bool = False
     selection: tuple[int, ...] = ()
     told: bool = False
+    _stand: dict[tuple[Diagnostic, str], Diagnostic] = field(factory=dict)
 
     def view(self, about: int | None = None) -> View:
         """What it shows around a line."""
@@ -85,10 +86,22 @@ class Buffer:
         self.diagnostics, self.cursor = (*said, *others)[:MAX_DIAGNOSTICS], first
         return True
 
+    def forward(self, said: Iterable[types.Diagnostic]) -> None:
+        """Somebody tells of all that there are, also of what no tool has looked at again since the last time: what is
+        told as it was then stays where edits have moved it. `data` tells apart what was found again in that place."""
+        keys: dict[Diagnostic, tuple[Diagnostic, str]] = {}
+        for one in said:
+            made = _known(one)
+            key = evolve(made, last=0), repr(one.data)
+            keys.setdefault(self._stand.get(key, made), key)
+        self.diagnostics, self.forwarded = tuple(likelier(keys, self.cursor)[:MAX_DIAGNOSTICS]), True
+        self._stand = {keys[one]: one for one in self.diagnostics}
+
     def moved(self, change: Change) -> None:
         """What is said of lines stays with them until it is said anew, or until they change where nobody would."""
         kept = (one for one in self.diagnostics if self.forwarded or not one.touches(change.first, change.last + 1))
         self.diagnostics = tuple(evolve(one, line=change.moved(one.line), last=change.moved(one.last)) for one in kept)
+        self._stand = dict(zip(self._stand, self.diagnostics, strict=False))
         self.selection = ()
 
 
@@ -150,15 +163,15 @@ class Buffers:
 
 def diagnostics_of(said: Iterable[types.Diagnostic], line: int = 0) -> tuple[Diagnostic, ...]:
     """As the plan knows them; a bounded number of bounded length, the likeliest at a line first."""
-    made = (
-        Diagnostic(
-            line=one.range.start.line,
-            last=max(one.range.end.line - (one.range.end.character == 0), one.range.start.line),
-            message=shortened(str(one.message), MAX_MESSAGE),
-            severity=int(one.severity or types.DiagnosticSeverity.Error),
-            source=(one.source or "")[:100],
-            code=str(one.code if one.code is not None else "")[:100],
-        )
-        for one in said
+    return tuple(likelier(map(_known, said), line)[:MAX_DIAGNOSTICS])
+
+
+def _known(one: types.Diagnostic) -> Diagnostic:
+    return Diagnostic(
+        line=one.range.start.line,
+        last=max(one.range.end.line - (one.range.end.character == 0), one.range.start.line),
+        message=shortened(str(one.message), MAX_MESSAGE),
+        severity=int(one.severity or types.DiagnosticSeverity.Error),
+        source=(one.source or "")[:100],
+        code=str(one.code if one.code is not None else "")[:100],
     )
-    return tuple(likelier(made, line)[:MAX_DIAGNOSTICS])

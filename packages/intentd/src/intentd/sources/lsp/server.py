@@ -160,7 +160,7 @@ class IntentServer(LanguageServer):
         if kind != notes.DIAGNOSTICS or not self._cursors:
             self._here = said.uri
         if kind == notes.DIAGNOSTICS:
-            buffer.diagnostics, buffer.forwarded = diagnostics_of(said.diagnostics, buffer.cursor), True
+            buffer.forward(said.diagnostics)
         elif kind == notes.CURSOR and said.position is not None:
             self._cursors = True
             buffer.cursor, buffer.character = buffer.document.index(buffer.place(said.position))

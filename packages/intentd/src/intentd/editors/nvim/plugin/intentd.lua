@@ -10,5 +10,6 @@ local function on(events, module, name) vim.api.nvim_create_autocmd(events, { ca
 on('LspAttach', 'intentd', 'attached')
 on('DiagnosticChanged', 'intentd', 'diagnosed')
 on({ 'BufEnter', 'CursorMoved', 'CursorMovedI', 'CursorHold', 'ModeChanged' }, 'intentd', 'moved')
-on({ 'CursorMovedI', 'TextChangedI', 'ModeChanged' }, 'intentd.inline', 'moved') -- <C-c> is no InsertLeave
+-- <C-c> is no InsertLeave, and beside a menu there is TextChangedP alone.
+on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'ModeChanged' }, 'intentd.inline', 'moved')
 vim.lsp.enable('intentd')
