@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from intentd.plan.document import Document, Encoding, Place
+from intentd.plan.document import MAX_TEXT, Document, Encoding, Place, can_be_kept
 
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
-TEXTS = st.text(st.sampled_from("ab \t\n\r\x0c\u2028é€😋\ud83d"), max_size=30)
+TEXTS = st.lists(st.sampled_from([*"ab \t\n\x0c\u2028é€😋\ud83d", "\r\n"]), max_size=30).map("".join)
 
 
 def units(text: str, encoding: Encoding) -> int:
@@ -20,7 +20,7 @@ def units(text: str, encoding: Encoding) -> int:
 
 def starts(text: str) -> list[int]:
     """Where each line begins, the way editors count."""
-    return [0, *(found.end() for found in re.finditer(r"\r\n|\n|\r", text))]
+    return [0, *(found.end() for found in re.finditer(r"\r\n|\n", text))]
 
 
 def place_of(text: str, index: int, encoding: Encoding) -> Place:
@@ -39,7 +39,7 @@ def test_an_edit_does_what_it_does_to_a_string(text: str, new: str, at: Any, enc
     assert document.text == whole
     assert document == document  # an identity, not a value
     assert document.count == len(starts(whole)) == before + change.grown
-    assert document.lines(0, document.count) == re.split(r"\r\n|\n|\r", whole)
+    assert document.lines(0, document.count) == re.split(r"\r\n|\n", whole)
 
 
 @given(text=TEXTS, encoding=st.sampled_from(ENCODINGS))
@@ -108,3 +108,9 @@ def test_a_line_stands_where_its_text_does(
 ) -> None:
     change = Document.of("one\ntwo\nthree\n").replace(Place(*start), Place(*end), text)
     assert [change.moved(line) for line in range(3)] == now
+
+
+@pytest.mark.parametrize("text", ["a\rb\n", "a\r\r\nb", "a\r", "\n\r", "x" * (MAX_TEXT + 1)])
+def test_a_text_whose_lines_editors_count_otherwise_or_a_huge_one_is_no_document(text: str) -> None:
+    assert not can_be_kept(text)
+    assert can_be_kept("a\r\nb\n\r\n")

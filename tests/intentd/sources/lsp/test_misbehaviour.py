@@ -137,6 +137,20 @@ async def test_nothing_is_said_of_a_document_once_an_edit_of_it_was_lost(
         assert await editor.complete(uri, 1, 11) == HEIGHT
 
 
+async def test_nothing_is_said_of_a_document_whose_lines_the_editor_may_count_otherwise(
+    house: House, editors: Editors
+) -> None:
+    """LSP ends a line at a CR; Neovim does not, and a fix would land on another function."""
+    async with editors() as editor:
+        uri = editor.open("area.py", "bar = 'a\rb'\n" + CODE)
+        assert await editor.complete(uri, 2, 11) is None
+        editor.open("area.py", CODE)
+        editor.type(uri, 0, 0, "bar = 'a\rb'\n")
+        assert await editor.complete(uri, 2, 11) is None
+        editor.open("area.py", CODE)
+        assert await editor.complete(uri, 1, 11) == "Hello, world"
+
+
 async def test_what_was_lost_and_is_no_edit_closes_nothing(house: House, editors: Editors) -> None:
     house.modeld.script.tokens = (HEIGHT,)
     async with editors() as editor:

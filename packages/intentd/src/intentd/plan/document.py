@@ -1,9 +1,9 @@
 """Owns the text of an open document: its lines, edits by range, positions in every encoding. It knows no protocol.
 
-Lines end as editors end them: with CR LF, LF or CR, and nothing else. The last line has no ending; it can be empty.
+Lines end with CR LF or LF, and nothing else. The last line has no ending; it can be empty. A text where a CR stands alone
+is no document: the protocol ends a line there, many an editor does not, and their lines would not be ours.
 """
 
-import re
 from typing import Literal
 
 from attrs import define, field, frozen
@@ -12,7 +12,8 @@ Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
 _CONTINUING = bytes(range(0x80, 0xC0))
 """What a character's bytes hold but for the first, in UTF-8."""
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
+MAX_TEXT = 16 * 2**20
+"""Characters."""
 
 
 @frozen(order=True)
@@ -39,6 +40,11 @@ class Change:
     def moved(self, line: int) -> int:
         """Where a line of before stands now."""
         return line + self.grown if line > self.last else min(line, max(self.first, self.last + self.grown))
+
+
+def can_be_kept(text: str) -> bool:
+    """Whether a text, or what an edit puts into one, can be a document's."""
+    return len(text) <= MAX_TEXT and text.count("\r") == text.count("\r\n")
 
 
 @define(eq=False)
@@ -98,15 +104,13 @@ class Document:
         """Puts `text` in place of what is between `start` and `end`."""
         (first, before), (last, after) = sorted((self.index(start), self.index(end)))
         rest = len(self.line(last)) - after
-        again = first - (first > 0 and before == 0 and self._lines[first - 1].endswith("\r"))
-        kept = "".join(self._lines[again:first]) + self._lines[first][:before]
-        lines = _split(kept + text + self._lines[last][after:])
+        lines = _split(self._lines[first][:before] + text + self._lines[last][after:])
         if last + 1 < len(self._lines):
             lines.pop()  # what ends in a line ending has an empty rest, which is the next line
-        self._lines[again : last + 1] = lines
-        grown = len(lines) - (last + 1 - again)
+        self._lines[first : last + 1] = lines
+        grown = len(lines) - (last + 1 - first)
         behind = (last + grown, len(self.line(last + grown)) - rest)
-        whole = after == 0 and (text.endswith(("\n", "\r")) or (not text and before == 0))
+        whole = after == 0 and (text.endswith("\n") or (not text and before == 0))
         return Change(first, last - whole, grown, behind)
 
     def become(self, text: str) -> Change:
@@ -121,8 +125,8 @@ def _bare(line: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    lines = _LINE.findall(text)
-    return [*lines, ""] if not lines or lines[-1][-1] in "\r\n" else lines
+    *ended, last = text.split("\n")
+    return [*(line + "\n" for line in ended), last]
 
 
 def _character(line: str, units: int, encoding: Encoding) -> int:

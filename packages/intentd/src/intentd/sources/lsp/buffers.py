@@ -8,7 +8,7 @@ from attrs import define, evolve, field
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
-from intentd.plan.document import Change, Document, Encoding, Place
+from intentd.plan.document import Change, Document, Encoding, Place, can_be_kept
 from intentd.plan.plain import shortened
 from intentd.plan.views import likelier
 from intentd.plan.windows import view_of
@@ -107,7 +107,8 @@ class Buffer:
 
 @define(eq=False)
 class Buffers:
-    """By their uris. Those without a path of their own (`untitled:`) are not kept: no rule could speak of them."""
+    """By their uris. Those without a path of their own (`untitled:`) are not kept: no rule could speak of them. Nor are
+    those whose text is no document."""
 
     encoding: Encoding = "utf-16"
     folders: tuple[str, ...] = ()
@@ -124,7 +125,7 @@ class Buffers:
 
     def open(self, uri: str, text: str, version: int) -> Buffer | None:
         path = to_fs_path(uri) if uri.startswith("file:") else None
-        if path is None:
+        if path is None or not can_be_kept(text):
             return None
         document = Document.of(text, version, self.encoding)
         buffer = self._open[uri] = Buffer(uri, path, self._workspace(path), document)
@@ -134,11 +135,14 @@ class Buffers:
         return self._open.pop(uri, None)
 
     def edit(self, uri: str, version: int, changes: Iterable[Any], moved: Callable[[Buffer, Change], None]) -> None:
-        """Applies LSP's content changes in their order; `moved` is told of each."""
+        """Applies LSP's content changes in their order; `moved` is told of each. Raises `ValueError` where the text can be
+        kept no longer."""
         buffer = self._open.get(uri)
         if buffer is None:
             return
         for change in changes:
+            if not can_be_kept(change.text):
+                raise ValueError("this is no document")
             span = getattr(change, "range", None)
             if span is None:
                 done = buffer.document.become(change.text)
