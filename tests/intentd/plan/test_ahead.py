@@ -61,6 +61,21 @@ def test_what_holds_is_the_text_however_an_editor_tells_of_it(
     assert ahead.follow(document, document.replace(Place(*start), Place(*end), text)) is holds
 
 
+def test_i2_an_edit_from_its_own_line_that_reaches_far_below_ends_it() -> None:
+    """A formatter replaces all that follows, and leaves the next lines as they are."""
+    below = [f"line{number}" for number in range(9)]
+    for start in (Place(0, 0), Place(0, 4), None):
+        document = Document.of("\n".join(["x = ", *below]))
+        ahead = made(document, 0, 4, "width")
+        text = "\n".join(["x = ", *below[:-1], "other"])
+        if start is None:
+            change = document.become(text)
+        else:
+            change = document.replace(start, document.end, text[start.column :])
+        assert document.text == text
+        assert not ahead.follow(document, change)
+
+
 def test_i2_another_rest_of_the_line_that_is_as_long_ends_it() -> None:
     document = Document.of("f(x)\n")
     ahead = made(document, 0, 2, "a, ")

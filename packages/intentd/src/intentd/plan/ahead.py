@@ -57,7 +57,7 @@ class Ahead:
         """Whether it holds after the change: only what it says itself was put there, or taken back."""
         spot = self.spot
         more, last = document.count - spot.count, spot.line + self.text[: self.taken].count("\n")
-        if not spot.line <= change.first <= max(last, spot.line + more) or more < 0:
+        if not spot.line <= change.first <= max(last, spot.line + more) or change.last > last or more < 0:
             return False
         now = "\n".join(document.lines(spot.line, spot.line + more + 1))
         taken = len(now) - len(spot.before) - len(spot.after)
