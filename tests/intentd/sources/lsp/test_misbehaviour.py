@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,20 @@ def completing(uri: str, line: int, column: int) -> types.InlineCompletionParams
 
 def raw(editor: Any, method: str, **params: Any) -> None:
     """What no client's library would send. A NUL in it goes as a byte that is no UTF-8."""
-    body = json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode().replace(b"\\u0000", b"\xff")
+    _send(editor, {"method": method, "params": params})
+
+
+async def raw_request(editor: Any, method: str, **params: Any) -> Any:
+    """Its result."""
+    protocol = editor.client.protocol
+    answered = protocol._request_futures["raw"] = Future()
+    _send(editor, {"id": "raw", "method": method, "params": params})
+    async with asyncio.timeout(PATIENCE_S):
+        return await asyncio.wrap_future(answered)
+
+
+def _send(editor: Any, message: dict[str, Any]) -> None:
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode().replace(b"\\u0000", b"\xff")
     editor.client.protocol.writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
@@ -251,6 +265,50 @@ async def test_one_bad_diagnostic_does_not_hide_the_others(house: House, editors
         editor._note("intent/diagnostics", uri, diagnostics=[*bad, good])
         await editor.actions(uri, (0, 0), (0, 0))
         assert [one.message for one in editor.server.buffers.get(uri).diagnostics] == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("textDocument/inlineCompletion", {}),
+        ("textDocument/codeAction", {"range": None}),
+        ("workspace/executeCommand", {"command": "intent.explain", "arguments": ["\0"]}),
+    ],
+)
+async def test_a_request_that_cannot_be_read_is_refused_at_once(
+    house: House, editors: Editors, method: str, said: dict[str, Any]
+) -> None:
+    """An editor shows no code actions of anybody until all have answered."""
+    async with editors() as editor:
+        with pytest.raises(JsonRpcException, match="Invalid Params"):
+            await raw_request(editor, method, textDocument={"uri": editor.uri("area.py")}, **said)
+
+
+async def test_a_diagnostic_to_the_end_of_a_line_gets_its_actions_beside_one_that_cannot_be_read(
+    house: House, editors: Editors
+) -> None:
+    """Some servers say 2**32 - 1 for that end, which is more than the protocol has."""
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        span = {"start": {"line": 1, "character": 4}, "end": {"line": 1, "character": 2**32 - 1}}
+        said = [{"message": "nowhere"}, {"range": span, "message": "nothing is returned"}]
+        here = {"start": span["start"], "end": span["start"]}
+        params = {"textDocument": {"uri": uri}, "range": here, "context": {"diagnostics": said}}
+        found = await raw_request(editor, "textDocument/codeAction", **params)
+        assert [one["title"].partition(":")[0] for one in found] == ["Explain", "Fix"]
+        editor._note("intent/diagnostics", uri, diagnostics=said)
+        await editor.actions(uri, (0, 0), (0, 0))
+        assert [one.message for one in editor.server.buffers.get(uri).diagnostics] == ["nothing is returned"]
+
+
+async def test_however_an_editor_numbers_what_triggers_a_completion_it_gets_one(house: House, editors: Editors) -> None:
+    """The library of VS Code counts from 0, the protocol from 1."""
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        where = {"textDocument": {"uri": uri}, "position": {"line": 1, "character": 11}}
+        for kind in (0, 1):
+            found = await raw_request(editor, "textDocument/inlineCompletion", **where, context={"triggerKind": kind})
+            assert [one.insertText for one in found.items] == ["Hello, world"]
 
 
 async def test_without_anybody_who_forwards_what_a_request_holds_is_what_there_is(

@@ -1,6 +1,10 @@
 """The language server as editors see it: a real process, over a daemon with a scripted modeld behind it."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ from pygls.exceptions import JsonRpcException
 
 from intentd.app import App
 from modelwire.messages import Accepted, Cancel, ChatMessage, Done, Reason, Tokens, Turn
+from modelwire.testing import PATIENCE_S
 
 CODE = """import os
 
@@ -430,6 +435,23 @@ async def test_the_cancel_button_of_a_progress_ends_the_answer(house: House, edi
             await asking
         await house.modeld.wait_for(Cancel)
         assert not editor.server.work_done_progress.tokens
+
+
+def test_the_process_ends_at_an_interrupt_though_the_editor_holds_its_input_open(tmp_path: Path) -> None:
+    environment = {**os.environ, "GUESSAHEAD_RUNTIME_DIR": str(tmp_path)}
+    words = [sys.executable, "-m", "intentd", "lsp", "--no-autostart"]
+    hello = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{},"processId":null,"rootUri":null}}'
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as server:
+        assert server.stdin
+        assert server.stdout
+        try:
+            server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(hello), hello))
+            server.stdin.flush()
+            assert server.stdout.readline().startswith(b"Content-Length")  # by now it reads the next message
+            server.send_signal(signal.SIGINT)
+            assert server.wait(PATIENCE_S) == 0
+        finally:
+            server.kill()
 
 
 async def test_the_process_serves_an_editor_over_its_standard_streams(house: House, editors: Editors) -> None:

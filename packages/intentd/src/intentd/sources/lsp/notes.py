@@ -35,6 +35,15 @@ class Reading:
 
 
 CONVERTER: Converter = cast(Callable[[], Converter], default_converter)()
+_FAR = 2**31 - 1
+"""The protocol's largest number. Some servers say 2**32 - 1 for the end of a line."""
+
+
+def _position(value: Any, _: Any) -> types.Position:
+    return types.Position(min(value["line"], _FAR), min(value["character"], _FAR))
+
+
+CONVERTER.register_structure_hook(types.Position, _position)
 
 
 def read(params: Any) -> Reading | None:
@@ -43,7 +52,7 @@ def read(params: Any) -> Reading | None:
         document = params["textDocument"]
         return Reading(
             uri=str(document["uri"]),
-            diagnostics=tuple(filter(None, map(diagnostic, params.get("diagnostics") or ()))),
+            diagnostics=diagnostics_in(params),
             position=_one(params.get("position"), types.Position),
             range=_one(params.get("range"), types.Range),
             insert=bool(params.get("insert")),
@@ -54,6 +63,10 @@ def read(params: Any) -> Reading | None:
 
 def _one(value: Any, cls: Any) -> Any:
     return None if value is None else CONVERTER.structure(value, cls)
+
+
+def diagnostics_in(params: Any) -> tuple[types.Diagnostic, ...]:
+    return tuple(filter(None, map(diagnostic, params.get("diagnostics") or ())))
 
 
 def position(value: Any) -> types.Position | None:

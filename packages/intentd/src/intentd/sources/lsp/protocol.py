@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cattrs import Converter
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 
-from intentd.sources.lsp.notes import CURSOR, DIAGNOSTICS, SELECTION, Note
+from intentd.sources.lsp.notes import CURSOR, DIAGNOSTICS, SELECTION, Note, diagnostics_in
 
 if TYPE_CHECKING:
     from intentd.sources.lsp.server import IntentServer
@@ -30,7 +30,19 @@ class Refused(JsonRpcException):
 def converter() -> Converter:
     made = cast(Callable[[], Converter], default_converter)()
     made.register_structure_hook(Note, lambda value, _: Note(value["method"], value.get("params")))
+    made.register_structure_hook(types.CodeActionContext, _context)
+    made.register_structure_hook(types.InlineCompletionContext, _automatic)
     return made
+
+
+def _context(value: Any, _: Any) -> types.CodeActionContext:
+    """A tool's diagnostic that cannot be read costs the others nothing."""
+    return types.CodeActionContext(diagnostics_in(value), only=value.get("only"))
+
+
+def _automatic(*_: Any) -> types.InlineCompletionContext:
+    """Nobody looks at it, and editors number its kinds from 0 or from 1."""
+    return types.InlineCompletionContext(trigger_kind=types.InlineCompletionTriggerKind.Automatic)
 
 
 class IntentProtocol(LanguageServerProtocol):
@@ -45,8 +57,8 @@ class IntentProtocol(LanguageServerProtocol):
     def structure_message(self, data: dict[str, Any]) -> Any:
         try:
             return super().structure_message(data)
-        except JsonRpcException:
-            self._lost(data)
+        except JsonRpcException as fault:
+            self._lost(data, fault)
             raise
 
     def unread(self, error: Exception, source: Any) -> None:
@@ -54,11 +66,14 @@ class IntentProtocol(LanguageServerProtocol):
         self._server.report_server_error(error, source)
         if isinstance(error, UnicodeDecodeError):
             with contextlib.suppress(ValueError):
-                self._lost(json.loads(error.object.decode(errors="replace")))
+                self._lost(json.loads(error.object.decode(errors="replace")), JsonRpcInvalidParams())
 
-    def _lost(self, message: Any) -> None:
-        """Nothing more is said of a document whose text is no longer known, until it is opened again."""
+    def _lost(self, message: Any, fault: JsonRpcException) -> None:
+        """Nothing more is said of a document whose text is no longer known, until it is opened again. Who has asked waits
+        for an answer."""
         match message:
+            case {"id": int() | str() as id, "method": str()}:
+                self._send_response(id, error=fault.to_response_error())
             case {"method": str(method), "params": {"textDocument": {"uri": str(uri)}}} if method in _TEXTS:
                 self._server.closed(uri)
 

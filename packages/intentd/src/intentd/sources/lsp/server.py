@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 import threading
 import time
@@ -292,6 +293,8 @@ def serve(config: Config, *, autostart: bool) -> int:
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it logs whole messages, and those hold texts
     server = IntentServer(config, autostart=autostart)
     server.protocol.set_writer(StdoutWriter(sys.stdout.buffer))
-    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+    try:
         asyncio.run(server.talk(StdinAsyncReader(sys.stdin.buffer, server.thread_pool)))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(0)  # a thread still reads, and Python would wait for it until the editor says something
     return 0
