@@ -68,10 +68,8 @@ def test_i2_an_edit_from_its_own_line_that_reaches_far_below_ends_it() -> None:
         document = Document.of("\n".join(["x = ", *below]))
         ahead = made(document, 0, 4, "width")
         text = "\n".join(["x = ", *below[:-1], "other"])
-        if start is None:
-            change = document.become(text)
-        else:
-            change = document.replace(start, document.end, text[start.column :])
+        end = document.end
+        change = document.replace(start, end, text[start.column :]) if start else document.become(text)
         assert document.text == text
         assert not ahead.follow(document, change)
 

@@ -33,6 +33,74 @@ def test_without_code_that_changes_something_there_is_no_edit(answer: str) -> No
     assert mend(answer, 5, ["a", "c"]) is None
 
 
+TOTAL = [
+    "def total(items):",
+    "    s = 0",
+    "    for itme in items:",
+    "        s += item.price",
+    "    if s < 0:",
+    "        raise ValueError(s)",
+    "    return round(s, 2)",
+]
+MENDED = [*TOTAL[:2], "    for item in items:", *TOTAL[3:]]
+SCRIPT = ["import os", "import sys", "", "print(os.nmae)", "print(sys.argv)", "sys.exit(0)"]
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        (TOTAL, ["    for item in items:"]),
+        (TOTAL, MENDED[2:4]),
+        (TOTAL, MENDED[1:]),  # all but its head
+        (TOTAL, ["for item in items:", *["    pass"] * 9]),
+        (TOTAL, [MENDED[0], MENDED[2]]),
+        (TOTAL, MENDED[:4]),
+        (TOTAL, [*MENDED[:4], "    # ... the rest as it is", MENDED[-1]]),
+        (TOTAL, [*MENDED[:4], "    ...", MENDED[-1]]),
+        (TOTAL, ["-    for itme in items:", "+    for item in items:"]),
+        (TOTAL, [" def total(items):", "     s = 0", "-    for itme in items:", "+    for item in items:"]),
+        (TOTAL, [*TOTAL, "+    assert items"]),
+        (["@cached", *TOTAL], MENDED[2:]),
+        (SCRIPT, ["print(os.name)"]),
+        (SCRIPT, ["print(os.name)", "print(sys.argv)", "sys.exit(0)"]),
+        (SCRIPT[:2], ["import re"]),
+    ],
+)
+def test_a_diff_or_a_part_of_the_block_is_no_edit(now: list[str], code: list[str]) -> None:
+    """What it does not show would be gone."""
+    for moved in (code, [line.removeprefix("    ") for line in code]):
+        assert mend("\n".join(["```python", *moved, "```"]), 10, now) is None
+
+
+@pytest.mark.parametrize("kind", ["diff", "patch", "Diff title=x"])
+def test_what_calls_itself_a_diff_is_one(kind: str) -> None:
+    assert mend("\n".join([f"```{kind}", *MENDED, "```"]), 10, TOTAL) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        (TOTAL, MENDED),
+        (TOTAL, ["def total(items: list[Item]) -> float:", *MENDED[1:]]),
+        (TOTAL, ["@cached", "# Of all.", *MENDED]),
+        (["@cached", *TOTAL], MENDED),
+        (TOTAL, [*MENDED[:4], MENDED[-1]]),
+        (TOTAL, [MENDED[0], *MENDED[2:]]),
+        (["def f():", "    retrun 1"], ["def f():", "    return 1"]),
+        (["async def f():", "    a", "    b"], ["def f():", "    a", "    b"]),
+        (SCRIPT, SCRIPT[1:]),
+        (SCRIPT, [*SCRIPT[:3], "print(os.name)", *SCRIPT[4:]]),
+        (["- one", "- tow"], ["- one", "- two"]),
+        (["x = (", "  1", "+ 2"], ["x = (", "  1", "+ 2", ")"]),
+        (["retrun 1"], ["return 1"]),
+    ],
+)
+def test_a_block_that_is_shown_again_is_an_edit(now: list[str], code: list[str]) -> None:
+    mending = mend("\n".join(["```", *code, "```"]), 0, now)
+    assert mending is not None
+    assert [*now[: mending.first], *mending.lines, *now[mending.last :]] == code
+
+
 def test_lines_that_hold_a_code_block_themselves_are_left_alone() -> None:
     """The answer's block would end at theirs, and all that stands behind it would be gone."""
     now = ["def f():", '    """Doc.', "", "    ```", "    f()", "    ```", '    """', "    return 1"]

@@ -63,7 +63,8 @@ def raw(editor: Any, method: str, **params: Any) -> None:
 async def raw_request(editor: Any, method: str, **params: Any) -> Any:
     """Its result."""
     protocol = editor.client.protocol
-    answered = protocol._request_futures["raw"] = Future()
+    answered: Future[Any] = Future()
+    protocol._request_futures["raw"] = answered
     _send(editor, {"id": "raw", "method": method, "params": params})
     async with asyncio.timeout(PATIENCE_S):
         return await asyncio.wrap_future(answered)

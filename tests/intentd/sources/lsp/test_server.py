@@ -440,7 +440,7 @@ async def test_the_cancel_button_of_a_progress_ends_the_answer(house: House, edi
 def test_the_process_ends_at_an_interrupt_though_the_editor_holds_its_input_open(tmp_path: Path) -> None:
     environment = {**os.environ, "GUESSAHEAD_RUNTIME_DIR": str(tmp_path)}
     words = [sys.executable, "-m", "intentd", "lsp", "--no-autostart"]
-    hello = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{},"processId":null,"rootUri":null}}'
+    hello = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":null,"capabilities":{}}}'
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as server:
         assert server.stdin
         assert server.stdout

@@ -1,7 +1,7 @@
 """Owns the text of an open document: its lines, edits by range, positions in every encoding. It knows no protocol.
 
-Lines end with CR LF or LF, and nothing else. The last line has no ending; it can be empty. A text where a CR stands alone
-is no document: the protocol ends a line there, many an editor does not, and their lines would not be ours.
+Lines end with CR LF or LF, and nothing else. The last line has no ending; it can be empty. A text where a CR stands
+alone is no document: the protocol ends a line there, many an editor does not, and their lines would not be ours.
 """
 
 from typing import Literal

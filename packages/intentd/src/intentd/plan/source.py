@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 _HEAD = re.compile(r"^(?P<indent>\s*)(?:async\s+def|def|class)\s+(?P<name>\w+)")
 _DECORATOR = re.compile(r"^\s*@")
+_BEFORE_HEAD = re.compile(r"^\s*[@#]")
 _WINDOW = 32
 """Outside of blocks, and in blocks that are too long, a part is so many lines, from a multiple of that."""
 GAP = "    ..."
@@ -52,6 +53,12 @@ def block_at(lines: Sequence[str], index: int, limit: int) -> tuple[int, int]:
     while end > index + 1 and len("\n".join(lines[start:end])) > limit:
         end -= 1
     return start, end
+
+
+def begins_block(lines: Sequence[str]) -> bool:
+    """Whether a function or class begins with these lines, behind decorators and comments."""
+    first = next((line for line in lines if line.strip() and not _BEFORE_HEAD.match(line)), "")
+    return _HEAD.match(first) is not None
 
 
 def cut(text: str, limit: int) -> str:

@@ -135,8 +135,8 @@ class Buffers:
         return self._open.pop(uri, None)
 
     def edit(self, uri: str, version: int, changes: Iterable[Any], moved: Callable[[Buffer, Change], None]) -> None:
-        """Applies LSP's content changes in their order; `moved` is told of each. Raises `ValueError` where the text can be
-        kept no longer."""
+        """Applies LSP's content changes in their order; `moved` is told of each. Raises `ValueError` where the text can
+        be kept no longer."""
         buffer = self._open.get(uri)
         if buffer is None:
             return

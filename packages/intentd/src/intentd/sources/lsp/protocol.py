@@ -69,8 +69,8 @@ class IntentProtocol(LanguageServerProtocol):
                 self._lost(json.loads(error.object.decode(errors="replace")), JsonRpcInvalidParams())
 
     def _lost(self, message: Any, fault: JsonRpcException) -> None:
-        """Nothing more is said of a document whose text is no longer known, until it is opened again. Who has asked waits
-        for an answer."""
+        """Nothing more is said of a document whose text is no longer known, until it is opened again. Who has asked
+        waits for an answer."""
         match message:
             case {"id": int() | str() as id, "method": str()}:
                 self._send_response(id, error=fault.to_response_error())

@@ -1,7 +1,6 @@
 """Owns the language server of one editor: makes news and questions of what it says, and shows it the answers."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import sys
