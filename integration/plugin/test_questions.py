@@ -136,12 +136,10 @@ def test_an_answer_that_comes_to_the_command_line_window_is_shown_beside_it(edit
 
 
 @both
-def test_what_is_no_number_is_no_offer(editor: Neovim, server: Server) -> None:
+def test_an_offer_that_is_no_number_is_asked_for_as_it_is(editor: Neovim, server: Server) -> None:
+    """So it is refused with words."""
     editor.command("IntentExplain abc")
-    assert editor.messages() == "intentd: abc is not the number of an offer"
-    editor.command("messages clear")
-    editor.command("IntentExplain 3")
-    assert server.expect_command("intent.explain")[1] == {"offer": 3}
+    assert server.expect_command("intent.explain")[1] == {"offer": "abc"}
 
 
 @both

@@ -10,6 +10,5 @@ local function on(events, module, name) vim.api.nvim_create_autocmd(events, { ca
 on('LspAttach', 'intentd', 'attached')
 on('DiagnosticChanged', 'intentd', 'diagnosed')
 on({ 'BufEnter', 'CursorMoved', 'CursorMovedI', 'CursorHold', 'ModeChanged' }, 'intentd', 'moved')
--- <C-c> is no InsertLeave, and beside a menu there is TextChangedP alone.
-on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'ModeChanged' }, 'intentd.inline', 'moved')
+on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'ModeChanged' }, 'intentd.inline', 'moved') -- also for <C-c>
 vim.lsp.enable('intentd')

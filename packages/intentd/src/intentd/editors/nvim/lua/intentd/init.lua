@@ -1,6 +1,5 @@
 -- Forwards diagnostics, cursor and selection to the language server, asks it, and shows its answers in a float.
-local api, fn, util, M, waiting, shown, last = vim.api, vim.fn, vim.lsp.util, {}, nil, nil, nil
-local finds, found_in = 0, {} -- the number of the last time that a tool has found something in a buffer
+local api, fn, util, M, found_at, waiting, shown, last = vim.api, vim.fn, vim.lsp.util, {}, {}, nil, nil, nil
 local function client_of(buf) return vim.lsp.get_clients({ name = 'intentd', bufnr = buf })[1] end
 local function here(client) return util.make_position_params(0, client.offset_encoding).position end
 local function tell(client, buf, method, said)
@@ -32,23 +31,17 @@ end
 
 function M.moved() waiting = waiting or vim.defer_fn(tell_where, 30) end -- the server has a patience of its own
 
--- All of them: the event does not say which tool has none any more. Those of other tools stand where they were found,
--- while the server moves them with the edits: `data` says which are found anew.
+-- Neovim keeps a diagnostic where it was found, the server moves it with the edits: `data` says which are found anew.
 function M.diagnosed(event)
   local client, found, new = client_of(event.buf), {}, (event.data and event.data.diagnostics or {})[1]
-  local function key(seen) return event.buf .. ' ' .. seen.namespace end
-  finds = finds + 1
-  if new then found_in[key(new)] = finds end
-  if not client then return end
-  for _, seen in ipairs(vim.diagnostic.get(event.buf)) do
-    if seen.namespace ~= vim.lsp.diagnostic.get_namespace(client.id) then
-      local said = { severity = seen.severity, message = seen.message, source = seen.source, code = seen.code }
-      said.data = found_in[key(seen)]
-      said.range = range(client, event.buf, seen.lnum, seen.col, seen.end_lnum or seen.lnum, seen.end_col or seen.col)
-      table.insert(found, said)
-    end
+  if new then found_at[event.buf .. ' ' .. new.namespace] = vim.uv.hrtime() end
+  for _, seen in ipairs(client and vim.diagnostic.get(event.buf) or {}) do
+    local said = { severity = seen.severity, message = seen.message, source = seen.source, code = seen.code }
+    said.data = found_at[event.buf .. ' ' .. seen.namespace]
+    said.range = range(client, event.buf, seen.lnum, seen.col, seen.end_lnum or seen.lnum, seen.end_col or seen.col)
+    if seen.namespace ~= vim.lsp.diagnostic.get_namespace(client.id) then table.insert(found, said) end
   end
-  tell(client, event.buf, 'intent/diagnostics', { diagnostics = found })
+  return client and tell(client, event.buf, 'intent/diagnostics', { diagnostics = found })
 end
 
 function M.attached(event)
@@ -65,9 +58,8 @@ local function shows(said, from) return is_open() and said.answer == shown.answe
 local function open(answer, client, title)
   if is_open() then api.nvim_win_close(shown.win, true) end
   local width, height = math.min(84, vim.o.columns - 4), math.max(3, math.floor(vim.o.lines / 3))
-  local buf, reads = api.nvim_create_buf(false, true), api.nvim_get_mode().mode == 'n' -- who types stays there
-  reads = reads and fn.getcmdwintype() == '' -- nor can the cursor leave that window
-  local win = api.nvim_open_win(buf, reads, {
+  local buf, reads = api.nvim_create_buf(false, true), api.nvim_get_mode().mode .. fn.getcmdwintype() == 'n'
+  local win = api.nvim_open_win(buf, reads, { -- who types stays there
     relative = 'editor', row = vim.o.lines - height - 4, col = vim.o.columns - width - 2, width = width,
     height = height, style = 'minimal', border = 'rounded', title = title, footer = ' q closes, <C-c> stops ',
   })
@@ -104,12 +96,8 @@ end
 
 -- The offer with a number; else what is wrong in this file; with `!`, or where nothing is, what failed last.
 function M.explain(given)
-  local offer = tonumber(given.args)
-  if given.args ~= '' and not offer then
-    return vim.notify('intentd: ' .. given.args .. ' is not the number of an offer', vim.log.levels.WARN)
-  end
   local wrong = not given.bang and #vim.diagnostic.get(0) > 0 and 'here'
-  execute('intent.explain', offer and { offer = offer } or wrong)
+  execute('intent.explain', given.args ~= '' and { offer = tonumber(given.args) or given.args } or wrong)
 end
 function M.fix() execute('intent.fix', 'here') end
 function M.stop()
