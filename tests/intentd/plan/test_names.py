@@ -66,3 +66,8 @@ def test_a_module_is_looked_for_from_the_workspace_its_src_and_the_folders_of_th
 def test_dots_count_from_the_folder_of_the_file() -> None:
     assert list(places(Import("b", "f", 2), "/w/a/tests/test_a.py", "/w")) == ["/w/a/b.py", "/w/a/b/__init__.py"]
     assert list(places(Import("", "f", 1), "/w/a/test_a.py", "/w")) == ["/w/a/__init__.py"]
+
+
+@pytest.mark.parametrize("deep", ["m.make()" + ".step(1)" * 400, "m.make(" + " + ".join(['"a"'] * 600) + ").x()"])
+def test_a_long_chain_of_calls_or_texts_names_what_it_begins_with(deep: str) -> None:
+    assert named(["import m", "def test():", f"    {deep}"], 3) == [Import("m", "make")]

@@ -107,5 +107,14 @@ def _uses(block: ast.AST, known: dict[str, Import]) -> Iterator[Import]:
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset, -(node.end_col_offset or 0))):
         if isinstance(node, ast.Name) and node.id in known:
             yield known[node.id]
-        elif isinstance(node, ast.Attribute) and (owner := known.get(ast.unparse(node.value))):
+        elif isinstance(node, ast.Attribute) and (owner := known.get(_dotted(node.value))):
             yield owner.member(node.attr)
+
+
+def _dotted(node: ast.expr) -> str:
+    """`x.y`; empty for anything but names. By hand: `ast.unparse` cannot go as deep as a long chain of calls."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(names))) if isinstance(node, ast.Name) else ""
