@@ -85,3 +85,14 @@ async def test_a_cycle_that_is_read_late_does_not_say_that_the_next_one_waits(tm
     intake.gate.set()
     assert await read
     assert runs.running == 1
+
+
+async def test_a_run_that_a_signal_ended_speaks_for_what_it_names_alone(tmp_path: Path) -> None:
+    offers = OfferBook()
+    runs = Runs(offers, Intake(catalogue()))
+    for run, output, signal in (("a", FAILING, None), ("b", b"tests/test_a.py::test_x FAILED [ 20%]\n", 15)):
+        runs.start("c", run, CommandStarted(run=run, argv=("pytest", "-v"), cwd=str(tmp_path)))
+        exit = 1 if signal is None else None
+        await runs.finish("c", CommandFinished(run=run, exit=exit, signal=signal, output=output, total=len(output)))
+    assert [offer.failure.name for offer in offers.all()][:1] == ["tests/test_a.py::test_x"]
+    assert len(offers.all()) == 5

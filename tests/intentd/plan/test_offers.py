@@ -7,7 +7,7 @@ from attrs import evolve
 
 from intentd.plan.commands import Command
 from intentd.plan.events import CommandEnded
-from intentd.plan.offers import MAX_WORKSPACES, OfferBook
+from intentd.plan.offers import MAX_NEW, MAX_WORKSPACES, OfferBook
 from intentd.plan.tools import Reader, catalogue
 from intentd.plan.triggers import Failure, Location, find_failures
 
@@ -35,8 +35,8 @@ def test_other_commands_change_no_offers() -> None:
 
 def test_a_run_that_passes_takes_the_offers_away() -> None:
     book = OfferBook()
-    book.take(EVENT, (FIRST,))
-    assert book.take(evolve(EVENT, exit=0), ())
+    book.take(evolve(EVENT, argv=("make",)), (FIRST,))
+    assert book.take(evolve(EVENT, argv=("make",), exit=0), ())
     assert book.all() == ()
 
 
@@ -162,6 +162,9 @@ def test_the_book_keeps_a_bounded_number_of_workspaces() -> None:
         ("vitest run --bail=1", 1),
         ("pytest", 2),
         ("pytest", 3),
+        ("npx jest", 130),
+        ("pytest -v", 137),
+        ("timeout 60 pytest -v", 124),
     ],
 )
 def test_a_run_that_may_have_stopped_early_takes_no_offer_of_what_it_has_not_come_to(words: str, exit: int) -> None:
@@ -205,3 +208,43 @@ def test_only_a_run_that_has_run_its_tests_takes_offers_away(recording: str, exi
     event = evolve(EVENT, argv=("pytest",), exit=exit, output=output)
     book.take(event, find_failures(event, Reader(catalogue().tools)))
     assert [offer.failure.name for offer in book.of("/w")] == left
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("===== 1 passed in 0.01s =====\n", []),
+        ("===== 1 passed, 1 rerun in 0.01s =====\n", []),
+        ("===== 1 passed, 2 subtests passed in 0.01s =====\n", []),
+        ("===== 1 passed, 1 error in 0.01s =====\n", [FIRST]),
+        ("All checks passed!\n", [FIRST]),
+        ("Ran 3 tests in 0.1s\n\nOK\n", [FIRST]),
+        ("the server starts\nOK\n", [FIRST]),
+    ],
+)
+def test_what_a_pipe_passes_on_speaks_for_the_tool_whose_words_it_has(said: str, left: list[Failure]) -> None:
+    book, piped = OfferBook(), evolve(EVENT, exit=None)
+    book.take(piped, (FIRST,))
+    passing = evolve(piped, output=said)
+    book.take(passing, find_failures(passing, Reader(catalogue().tools)))
+    assert [offer.failure for offer in book.of("/w")] == left
+
+
+def test_what_one_tool_finds_through_a_pipe_replaces_nothing_of_another() -> None:
+    book, piped = OfferBook(), evolve(EVENT, exit=None)
+    error = Failure(trigger="diagnostic", tool="mypy", name="a.py: arg-type", path="/elsewhere/a.py", message="m")
+    book.take(piped, (FIRST, error))
+    book.take(piped, (evolve(error, message="other"),))
+    assert [(offer.failure.tool, offer.failure.message) for offer in book.of("/w")] == [
+        ("mypy", "other"),
+        ("pytest", "m"),
+    ]
+
+
+def test_of_more_failures_than_are_offered_none_loses_the_offer_that_it_has() -> None:
+    book = OfferBook()
+    many = [Failure(name=f"t.py::test_{number}", path="/w/t.py", message="m") for number in range(MAX_NEW + 10)]
+    book.take(EVENT, many[::-1])
+    assert len(book.of("/w")) == MAX_NEW
+    book.take(EVENT, many)
+    assert [offer.failure for offer in book.of("/w")] == [*many[:MAX_NEW], *many[MAX_NEW:][::-1]]

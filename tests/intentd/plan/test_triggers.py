@@ -159,3 +159,27 @@ def test_the_name_of_a_vitest_project_is_no_part_of_a_path() -> None:
         ("|unit| src/a.test.ts > sums > adds", "/w/src/a.test.ts"),
         ("|unit| src/broken.test.ts", "/w/src/broken.test.ts"),
     ]
+
+
+LOGGED = """\
+ERROR:root:handled
+Traceback (most recent call last):
+  File "/w/app.py", line 3, in f
+    raise ValueError("caught")
+ValueError: caught
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "exit", "found"),
+    [
+        (LOGGED, 0, 0),
+        (LOGGED, 1, 1),
+        (LOGGED, None, 1),
+        (f"{LOGGED}1 passed in 0.1s\n", None, 0),
+        (LOGGED.replace("ERROR:root:handled", "Exception in thread Thread-1 (f):"), 0, 1),
+    ],
+)
+def test_a_traceback_that_a_passing_command_prints_was_caught(output: str, exit: int | None, found: int) -> None:
+    event = CommandEnded(workspace="/w", cwd="/w", exit=exit, output=output)
+    assert len(find_failures(event, READER) or ()) == found

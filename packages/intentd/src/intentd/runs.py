@@ -81,7 +81,8 @@ class Runs:
         run = self._runs.pop((client, message.run), None)
         if run is None:
             return None
-        await self._take_in(run, message, exit=message.exit)
+        killed = 128 + message.signal if message.signal is not None else None  # as shells say it
+        await self._take_in(run, message, exit=message.exit if killed is None else killed)
         return run.op
 
     def forget(self, client: str) -> None:

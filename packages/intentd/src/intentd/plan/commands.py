@@ -29,6 +29,8 @@ _STOPS_EARLY = {
 }
 _PYTEST_INTERRUPTED = frozenset({2, 3})
 """Its exit statuses for Ctrl-C or files that it could not collect, and for an error of its own."""
+_KILLED = 124
+"""The exit status of `timeout`; above it are those of shells for what could not be started or died by a signal."""
 _STOPPED = re.compile(
     r"(?<!!)!{3,} (?:\S+ )?(?:stopping after \d+ failures|Interrupted: [^!\n]*|KeyboardInterrupt) !{3,}"
 )
@@ -82,7 +84,9 @@ class Command:
 
     def may_have_stopped_early(self, exit: int | None, output: str) -> bool:
         """Whether a run that failed need not have come to all of its tests: it speaks for those that it names alone."""
-        if _STOPPED.search(output) or (self.tool == "pytest" and exit in _PYTEST_INTERRUPTED):
+        if (exit or 0) >= _KILLED or _STOPPED.search(output):
+            return True
+        if self.tool == "pytest" and exit in _PYTEST_INTERRUPTED:
             return True
         words = _STOPS_EARLY.get(self.tool or "")
         return words is not None and any(words.fullmatch(word.partition("=")[0]) for word in self._words_behind_tool())
@@ -92,7 +96,7 @@ class Command:
 
         It has if it is the same command, or of the same tool, runs it and selects the failure.
         """
-        if self == other:
+        if self == other and (self.argv or failure.tool in tools):  # of a pipe nobody knows what stands before it
             return True
         if any(map(_RUNS_NOTHING.fullmatch, self._words_behind_tool())) or self._words_behind_tool()[:1] == ("format",):
             return False

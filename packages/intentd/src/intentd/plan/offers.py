@@ -12,12 +12,14 @@ from attrs import evolve, frozen
 
 from intentd.plan.commands import Command
 from intentd.plan.events import Changed, CommandEnded
-from intentd.plan.triggers import Failure
+from intentd.plan.triggers import Failure, passed_by
 from intentd.shown import View
 
 MAX_WORKSPACES = 32
 MAX_OFFERS = 40
 """In one workspace."""
+MAX_NEW = 20
+"""Of one command."""
 
 Intent = str
 """`explain` or `fix`; of a selection the name of an action."""
@@ -58,13 +60,17 @@ class OfferBook:
         said_nothing = failures is None and event.exit is None
         if not failures and (said_nothing or event.exit not in (0, None)):  # it may have been interrupted
             return False
-        found = failures or ()
+        found = [_offering(event, command, failure) for failure in failures or ()]
+        fresh, further = found[:MAX_NEW], set(map(_subject, found[MAX_NEW:]))
         before = self.of(event.workspace)
-        tools = {failure.tool for failure in found}
-        kept = [offer for offer in before if not command.covers(offer.command, offer.failure, tools)]
+        tools = {offer.failure.tool for offer in found} or (set() if event.argv else passed_by(event.output))
+        kept = [
+            offer
+            for offer in before
+            if _subject(offer) in further or not command.covers(offer.command, offer.failure, tools)
+        ]
         if found and command.may_have_stopped_early(event.exit, event.output):
             kept = list(before)
-        fresh = [_offering(event, command, failure) for failure in found]
         again = set(map(_subject, fresh))
         kept = [offer for offer in kept if _subject(offer) not in again]
         numbered = self._numbered(fresh, [offer for offer in before if offer not in kept])

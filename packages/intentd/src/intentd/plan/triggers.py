@@ -8,14 +8,13 @@ from typing import Literal, get_args
 from attrs import evolve, frozen
 
 from intentd.plan.events import CommandEnded
-from intentd.plan.plain import plain_lines
+from intentd.plan.plain import plain, plain_lines
 from intentd.plan.tools import Finding, Reader
 
 Trigger = Literal["test_failed", "diagnostic", "crash", "selection"]
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 """In the order in which the failures of one command are offered."""
 TEST_RUNNERS = frozenset({"pytest", "unittest", "jest", "vitest", "junit"})
-MAX_FAILURES = 20
 
 _PYTEST_TITLE = re.compile(r"^_+ \S.*_+$")
 _VITEST_PROJECT = re.compile(r"^\|[^|]+\| ")
@@ -25,12 +24,18 @@ _NATIVE_FRAME = re.compile(r'^[\s|]*File "(?P<path>[^"]+)", line (?P<line>\d{1,9
 _SCRIPT_FRAME = re.compile(r"^\s*(?:at .*?\(?|❯ (?:\S+ )?)(?P<path>[^\s()]+\.[cm]?[jt]sx?):(?P<line>\d{1,9}):\d+\)?$")
 _FRAMES = (_FRAME, _NATIVE_FRAME, _SCRIPT_FRAME)
 _LIBRARY = re.compile(r"site-packages|lib/python3|node_modules|^<")
-# A summary that is printed only where everything was fine. What came from a pipe has no exit status to say it.
-_PASSED = re.compile(
-    r"^(?:=+ )?\d+ passed(?:, \d+ (?:passed|skipped|deselected|xfailed|xpassed|warnings?))* in [\d.]+s"
-    r"|^OK(?: \(.*\))?$|^Success: no issues found|^All checks passed!$|^Tests: +(?:\d+ (?:skipped|todo), )*\d+ passed"
-    r"|^ +Tests +\d+ passed(?: \| \d+ (?:skipped|todo))* \(\d+\)|^\S+(?: [AP]M)? - Found 0 errors\."
-)
+_SUMMARY_LINES = 40
+_PASSED = {
+    "pytest": r"^(?:=+ )?\d+ passed(?:, \d+ (?!(?:subtests )?(?:failed|errors?)\b)[a-z ]+)* in [\d.]+s",
+    "unittest": r"^Ran \d+ tests? in .+\n\nOK(?: \(.*\))?$",
+    "mypy": r"^Success: no issues found",
+    "ruff": r"^All checks passed!$",
+    "jest": r"^Tests: +(?:\d+ (?:skipped|todo), )*\d+ passed",
+    "vitest": r"^ +Tests +\d+ passed(?: \| \d+ (?:skipped|todo))* \(\d+\)",
+    "tsc": r"^\S+(?: [AP]M)? - Found 0 errors\.",
+}
+"""A tool's summary that is printed only where everything was fine. What came from a pipe has no exit status to say it."""
+_ALL_PASSED = {tool: re.compile(summary, re.MULTILINE) for tool, summary in _PASSED.items()}
 
 
 @frozen
@@ -78,10 +83,18 @@ def find_failures(
     found = reader.read(lines)
     if reported is not None:
         found = [*reported, *(one for one in found if one.tool not in TEST_RUNNERS)]
-    if not found and reported is None and not any(_PASSED.match(line) for line in lines[-40:]):
+    summaries = passed_by(event.output)
+    if not found and reported is None and not summaries:
         return None
-    told = sorted(_without_echoes(found), key=_turn_of)
-    return tuple(dict.fromkeys(_failure(one, event.cwd) for one in told))[:MAX_FAILURES]
+    passed = event.exit == 0 or (event.exit is None and bool(summaries))
+    told = sorted(_without_echoes(found, passed=passed), key=_turn_of)
+    return tuple(dict.fromkeys(_failure(one, event.cwd) for one in told))
+
+
+def passed_by(output: str) -> frozenset[str]:
+    """The tools that say at the end of the output that all was fine."""
+    end = plain("\n".join(output.split("\n")[-_SUMMARY_LINES:]))
+    return frozenset(tool for tool, summary in _ALL_PASSED.items() if summary.search(end))
 
 
 def _turn_of(found: Finding) -> tuple[int, bool]:
@@ -89,13 +102,18 @@ def _turn_of(found: Finding) -> tuple[int, bool]:
     return TRIGGERS.index(_trigger(found)), found.kind != "test_failed"
 
 
-def _without_echoes(found: Iterable[Finding]) -> Iterator[Finding]:
-    """What is told twice counts once: a test runner's own traceback is no crash of a program."""
+def _without_echoes(found: Iterable[Finding], *, passed: bool) -> Iterator[Finding]:
+    """What is told twice counts once: a test runner's own traceback is no crash of a program.
+
+    Nor is one that a command has printed which `passed`: somebody caught it, but for one that ended a thread.
+    """
     told = list(found)
     tests = [one for one in told if one.tool in TEST_RUNNERS]
     for one in told:
-        if one.kind == "crash" and any(one.message and one.message in test.excerpt for test in tests):
-            continue
+        if one.kind == "crash":
+            echoed = any(one.message and one.message in test.excerpt for test in tests)
+            if echoed or (passed and not one.excerpt.startswith("Exception in thread")):
+                continue
         yield one
 
 
