@@ -216,6 +216,7 @@ def test_only_a_run_that_has_run_its_tests_takes_offers_away(recording: str, exi
         ("===== 1 passed in 0.01s =====\n", []),
         ("===== 1 passed, 1 rerun in 0.01s =====\n", []),
         ("===== 1 passed, 2 subtests passed in 0.01s =====\n", []),
+        ((RECORDED / "pytest-subtests-fine.txt").read_text(), []),
         ("===== 1 passed, 1 error in 0.01s =====\n", [FIRST]),
         ("All checks passed!\n", [FIRST]),
         ("Ran 3 tests in 0.1s\n\nOK\n", [FIRST]),
@@ -248,3 +249,23 @@ def test_of_more_failures_than_are_offered_none_loses_the_offer_that_it_has() ->
     assert len(book.of("/w")) == MAX_NEW
     book.take(EVENT, many)
     assert [offer.failure for offer in book.of("/w")] == [*many[:MAX_NEW], *many[MAX_NEW:][::-1]]
+
+
+@pytest.mark.parametrize("words", ["pytest tests/test_subtests.py", "pytest tests/test_subtests.py::test_address"])
+def test_a_test_whose_value_has_colons_is_one_offer_that_its_file_withdraws(words: str) -> None:
+    book = OfferBook()
+    event = evolve(EVENT, argv=("pytest",), output=(RECORDED / "pytest-subtests.txt").read_text())
+    book.take(event, find_failures(event, Reader(catalogue().tools)))
+    (local,) = [offer.failure for offer in book.of("/w") if "[::1]" in offer.failure.name]
+    assert (local.path, local.function) == ("/w/tests/test_subtests.py", "test_address")
+    book.take(evolve(EVENT, argv=tuple(words.split()), exit=0), ())
+    assert not [offer for offer in book.of("/w") if "test_address" in offer.failure.name]
+
+
+def test_a_test_that_has_failed_in_its_subtests_is_withdrawn_when_it_passes() -> None:
+    book = OfferBook()
+    event = evolve(EVENT, argv=("pytest",), output=(RECORDED / "pytest-subtests.txt").read_text())
+    book.take(event, find_failures(event, Reader(catalogue().tools)))
+    for test in ("test_each", "test_bare", "test_address", "TestGroup", "ClockTest::test_minutes"):
+        book.take(evolve(EVENT, argv=("pytest", f"tests/test_subtests.py::{test}"), exit=0), ())
+    assert book.of("/w") == ()

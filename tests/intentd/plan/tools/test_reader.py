@@ -1,7 +1,9 @@
 """Reading is bounded and takes only what a tool itself would write."""
 
+import pytest
+
 from intentd.plan.plain import plain_lines
-from intentd.plan.tools import Reader, catalogue
+from intentd.plan.tools import Reader, catalogue, file_and_test
 from intentd.plan.tools.reader import MAX_FINDINGS
 
 READER = Reader(catalogue().tools)
@@ -89,3 +91,18 @@ def test_a_long_block_keeps_its_beginning_and_its_end() -> None:
     assert rows[0] == block[0]
     assert rows[-1] == "E: no"
     assert "left out" in rows[60]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("t.py::Case::test[a::b]", ("t.py", "Case::test[a::b]")),
+        ("t.py::test[a]::b]", ("t.py", "test[a]::b]")),
+        ("app/[slug]/t.py::test", ("app/[slug]/t.py", "test")),
+        ("test[::1]", ("", "test[::1]")),
+        ("test[tests/t.py::test]", ("", "test[tests/t.py::test]")),
+        ("tests/t.py", ("", "tests/t.py")),
+    ],
+)
+def test_an_id_is_told_from_a_name_with_colons_in_its_value(name: str, parts: tuple[str, str]) -> None:
+    assert file_and_test(name) == parts

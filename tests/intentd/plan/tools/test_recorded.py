@@ -1,5 +1,6 @@
 """Every parser is right on what the real tool printed (see record.py, which makes the recordings again)."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,40 @@ def test_a_crashed_xdist_worker_names_the_test_that_it_ran() -> None:
 
 def test_a_passing_run_tells_nothing() -> None:
     assert read("pytest-fine") == []
+
+
+SUBTESTS = {
+    ("test_each", 9, "[of three] (index=0): assert 0 == 1"),
+    ("test_bare", 14, "(<subtest>): assert 1 == 2"),
+    ("test_address[::1]", 21, "AssertionError: assert '::1' == ''"),
+    ("test_address[fe80::2]", 20, "[is local]: AssertionError: assert 'fe80::2' == '::1'"),
+    ("test_address[fe80::2]", 21, "AssertionError: assert 'fe80::2' == ''"),
+    ("TestGroup::test_in_class", 27, "[a [b] (c)] (key='x::y'): ValueError: inner"),
+    ("ClockTest::test_minutes", 34, "(minute=2): AssertionError: 2 != 1"),
+}
+
+
+@pytest.mark.parametrize("style", ["", "-no-summary", "-verbose-colour", "-xdist-verbose-colour"])
+def test_a_subtest_is_a_failure_of_its_test_whose_message_says_which(style: str) -> None:
+    found = read(f"pytest-subtests{style}")
+    assert {f.file for f in found} == {"tests/test_subtests.py"}
+    told = {(f.name, f.line, f.message.replace('"', "").replace("''", "'")) for f in found}
+    if "xdist" in style:  # it sends the values of a subtest as texts
+        told = {(name, line, re.sub(r"='(\d)'", r"=\1", message)) for name, line, message in told}
+    expected = {(f"tests/test_subtests.py::{name}", *rest) for name, *rest in SUBTESTS}
+    assert told == {(name, line, message.replace("''", "'")) for name, line, message in expected}
+    assert len(found) == len(SUBTESTS)
+
+
+def test_subtests_without_tracebacks_and_in_reports_have_the_ids_of_their_tests() -> None:
+    ids = {f"tests/test_subtests.py::{name}" for name, *_ in SUBTESTS}
+    assert {f.name for f in read("pytest-subtests-no")} == ids
+    for found in (
+        read_junit((RECORDED / "pytest-subtests-junit.txt").read_bytes()),
+        read_reportlog((RECORDED / "pytest-subtests-reportlog.txt").read_bytes()),
+    ):
+        assert {(f.kind, f.name) for f in found} == {("test_failed", id) for id in ids}
+        assert not [f for f in found if "subtest" in f.message]
 
 
 def test_unittest_tells_failures_errors_subtests_and_broken_modules() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Set
 
 from attrs import frozen
 
+from intentd.plan.tools import file_and_test
 from intentd.plan.triggers import TEST_RUNNERS, Failure
 
 _TOOLS = {"py.test": "pytest", "dmypy": "mypy", "g++": "gcc", "cc": "gcc", "clang": "gcc", "clang++": "gcc"}
@@ -128,7 +129,7 @@ class Command:
     def _is_in(self, failure: Failure, path: str, word: str) -> bool:
         file, _, test = word.partition("::")
         if _is_below(path, posixpath.normpath(posixpath.join(self.cwd, file))):
-            name = failure.name.partition("::")[2]
+            name = file_and_test(failure.name)[1]
             return not test or name == test or name.startswith((f"{test}::", f"{test}["))
         dotted = f"{failure.name.partition(' ')[0]}.".startswith(f"{word}.")
         return failure.tool == "unittest" and dotted and _is_below(path, self.cwd)

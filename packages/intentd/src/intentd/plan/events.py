@@ -15,8 +15,8 @@ class Changed:
 class CommandEnded:
     """A command has ended in `cwd`, inside the workspace with the root `workspace` (absolute paths).
 
-    `exit` is None where nobody knows, and 128 more than the signal that ended it. `output` is what was kept of what it printed, `changed` the
-    workspace's files that differed from the last commit then.
+    `exit` is None where nobody knows, and 128 more than the signal that ended it. `output` is what was kept of what it
+    printed, `changed` the workspace's files that differed from the last commit then.
     """
 
     workspace: str

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from intentd.plan.events import CommandEnded
 from intentd.plan.plain import plain, plain_lines
-from intentd.plan.tools import Finding, Reader
+from intentd.plan.tools import Finding, Reader, file_and_test
 
 Trigger = Literal["test_failed", "diagnostic", "crash", "selection"]
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
@@ -34,7 +34,7 @@ _PASSED = {
     "vitest": r"^ +Tests +\d+ passed(?: \| \d+ (?:skipped|todo))* \(\d+\)",
     "tsc": r"^\S+(?: [AP]M)? - Found 0 errors\.",
 }
-"""A tool's summary that is printed only where everything was fine. What came from a pipe has no exit status to say it."""
+"""A tool's summary that is printed only where everything was fine: what came from a pipe has no exit status."""
 _ALL_PASSED = {tool: re.compile(summary, re.MULTILINE) for tool, summary in _PASSED.items()}
 
 
@@ -68,7 +68,8 @@ class Failure:
         """The name of a Python test's function; empty where the file or another thing failed."""
         if self.tool == "unittest" and not self.name.startswith("unittest."):
             return self.name.partition(" ")[0].rpartition(".")[2]
-        return self.name.partition("[")[0].rpartition("::")[2] if "::" in self.name else ""
+        file, test = file_and_test(self.name)
+        return test.partition("[")[0].rpartition("::")[2] if file else ""
 
 
 def find_failures(
@@ -153,8 +154,8 @@ def _title(found: Finding) -> str:
 
 def _path(found: Finding, frames: Sequence[Location], cwd: str) -> str:
     """The test's file where its id names it, else the first of the person's own that the traceback names."""
-    if found.tool == "pytest" and found.name and "::" in found.name:
-        return _absolute(found.name.partition("::")[0], cwd)
+    if found.tool == "pytest" and found.name and (file := file_and_test(found.name)[0]):
+        return _absolute(file, cwd)
     if found.tool == "vitest" and found.name:
         return _absolute(_VITEST_PROJECT.sub("", found.name).partition(" > ")[0], cwd)
     if found.tool in TEST_RUNNERS and frames:

@@ -1,6 +1,6 @@
 """What tools say went wrong, read from their output or from the reports that the user's own command writes."""
 
-from intentd.plan.tools.finding import Finding, Kind
+from intentd.plan.tools.finding import Finding, Kind, file_and_test
 from intentd.plan.tools.patterns import Catalogue, PatternError, Tool, catalogue, parse_tool
 from intentd.plan.tools.reader import Reader
 from intentd.plan.tools.reports import ReportError, read_junit, read_reportlog
@@ -14,6 +14,7 @@ __all__ = [
     "ReportError",
     "Tool",
     "catalogue",
+    "file_and_test",
     "parse_tool",
     "read_junit",
     "read_reportlog",

@@ -1,5 +1,6 @@
 """Owns what a tool's output says once it is read: one failed test, one error, one crash. It reads nothing itself."""
 
+import re
 from typing import Literal, get_args
 
 from attrs import frozen
@@ -7,6 +8,8 @@ from attrs import frozen
 Kind = Literal["test_failed", "error", "crash"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+_ID = re.compile(r"((?:[^\[\]:]|\[[^\[\]:]*\])+)::(.+)", re.DOTALL)
+_SUBTESTS = re.compile(r"contains \d+ failed subtests?")
 HEAD_LINES = 60
 TAIL_LINES = 60
 """An excerpt keeps this many lines of a block's beginning and of its end."""
@@ -30,6 +33,20 @@ class Finding:
     column: int | None = None
     message: str = ""
     excerpt: str = ""
+
+
+def file_and_test(name: str) -> tuple[str, str]:
+    """The file of a pytest id and what it names there, `Class::test[value]`; of any other name an empty file.
+
+    A value may hold `::`, and so may a folder's name hold brackets.
+    """
+    found = _ID.fullmatch(name)
+    return (found[1], found[2]) if found else ("", name)
+
+
+def repeats_subtests(message: object) -> bool:
+    """Whether pytest says of a test only that some of its subtests have failed, which are told by themselves."""
+    return isinstance(message, str) and _SUBTESTS.fullmatch(message) is not None
 
 
 def excerpt(lines: list[str]) -> str:

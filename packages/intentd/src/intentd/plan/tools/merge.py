@@ -3,11 +3,13 @@
 import re
 from collections import defaultdict
 
+import re2
 from attrs import evolve
 
-from intentd.plan.tools.finding import Finding
+from intentd.plan.tools.finding import Finding, file_and_test
 
 _PLACE = re.compile(r"^([^\s:\"]+\.py):\d+:", re.MULTILINE)
+_SUBTEST = re2.compile(r"(?P<test>[\w.]+(?:\[.*?\])?) (?P<subtest>\[.*\]|(?:\[.*\] )?\(.*\))")
 CUT = "..."
 """What pytest ends a message with that it cut to the terminal's width."""
 
@@ -16,7 +18,7 @@ def merged(found: list[Finding]) -> list[Finding]:
     """Each failure once, at the place of its first mention, with what every mention knows."""
     kept: list[Finding] = []
     places: dict[object, list[int]] = defaultdict(list)
-    for finding in found:
+    for finding in map(_whole_test, found):
         alike = places[_key(finding)]
         at = next((at for at in alike if _same(kept[at], finding)), None)
         if at is None:
@@ -27,37 +29,54 @@ def merged(found: list[Finding]) -> list[Finding]:
     return [_with_id(finding) for finding in _lend_places(kept)]
 
 
+def _whole_test(finding: Finding) -> Finding:
+    """What pytest writes over the block of a subtest says which one; its id is the test's."""
+    hit = _SUBTEST.fullmatch(finding.name or "") if finding.tool == "pytest" and not _has_id(finding) else None
+    if hit is None:
+        return finding
+    return evolve(finding, name=hit["test"], message=f"{hit['subtest']}: {finding.message}")
+
+
+def _has_id(finding: Finding) -> bool:
+    return bool(finding.name and file_and_test(finding.name)[0])
+
+
 def _key(finding: Finding) -> object:
     """What two mentions of one failure have in common."""
     if finding.name is None:
         return finding
-    name = _tail(finding.name) if "::" in finding.name else finding.name
-    return finding.tool, finding.kind, name
+    return finding.tool, finding.kind, _tail(finding.name)
 
 
 def _same(one: Finding, other: Finding) -> bool:
-    """Whether two with the same key are one; two tests of one name are not, when they are of different files."""
+    """Whether two with the same key are one; two tests of one name are not, when they are of different files.
+
+    Nor are two places of one test, as where two of its subtests have failed.
+    """
+    if one.line and other.line and (one.line, one.file) != (other.line, other.file):
+        return False
     if one.name == other.name:
-        return not (one.line and other.line) or (one.line, one.file) == (other.line, other.file)
-    long, short = (one, other) if "::" in (one.name or "") else (other, one)
-    return "::" not in (short.name or "") and _of_file(long, short)
+        return True
+    long, short = (one, other) if _has_id(one) else (other, one)
+    return not _has_id(short) and _of_file(long, short)
 
 
-def _tail(identity: str) -> str:
+def _tail(name: str) -> str:
     """What pytest writes over a test's block, from its id: `Class.test[value]`."""
-    path, bracket, value = identity.partition("[")
-    return ".".join(path.split("::")[1:]) + bracket + value
+    file, test = file_and_test(name)
+    path, bracket, value = test.partition("[")
+    return path.replace("::", ".") + bracket + value if file else name
 
 
 def _of_file(named: Finding, block: Finding) -> bool:
     """Whether the block can be of the file that the id names."""
-    file = (named.name or "").partition("::")[0]
+    file = file_and_test(named.name or "")[0]
     return not block.file or file in block.excerpt or block.file.endswith(file)
 
 
 def _join(one: Finding, other: Finding) -> Finding:
     """Everything that either knows; the longer excerpt; the message that was not cut."""
-    name = max((one.name or "", other.name or ""), key=lambda name: ("::" in name, len(name))) or None
+    name = max(one, other, key=lambda finding: (_has_id(finding), len(finding.name or ""))).name
     block = one if len(one.excerpt) >= len(other.excerpt) else other
     placed = next((finding for finding in (block, one, other) if finding.line), block)
     return evolve(
@@ -66,16 +85,17 @@ def _join(one: Finding, other: Finding) -> Finding:
         file=placed.file or one.file or other.file,
         line=placed.line,
         column=placed.column,
-        message=_message(one.message, other.message),
+        message=_message(one, other),
         excerpt=block.excerpt,
     )
 
 
-def _message(one: str, other: str) -> str:
-    for short, long in ((one, other), (other, one)):
+def _message(one: Finding, other: Finding) -> str:
+    """Of two that differ the one that belongs to the place."""
+    for short, long in ((one.message, other.message), (other.message, one.message)):
         if not short or (short.endswith(CUT) and long.startswith(short.removesuffix(CUT))):
             return long
-    return max(one, other, key=len)
+    return max(one, other, key=lambda finding: (finding.line is not None, len(finding.message))).message
 
 
 def _lend_places(found: list[Finding]) -> list[Finding]:
@@ -105,7 +125,7 @@ def _agree(named: Finding, loose: Finding) -> bool:
 
 def _with_id(finding: Finding) -> Finding:
     """A pytest test that was seen only as a block gets the id that pytest would take: file and path in it."""
-    if finding.tool != "pytest" or not finding.name or "::" in finding.name or not finding.file:
+    if finding.tool != "pytest" or not finding.name or _has_id(finding) or not finding.file:
         return finding
     if finding.name.endswith(".py"):
         return finding

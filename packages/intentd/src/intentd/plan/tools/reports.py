@@ -14,7 +14,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from intentd.plan.plain import plain
-from intentd.plan.tools.finding import Finding, Kind, excerpt
+from intentd.plan.tools.finding import Finding, Kind, excerpt, file_and_test, repeats_subtests
 
 Clean = Callable[[str], str]
 """What is done to a whole text before anything is taken from it: makes it plain, and fit for a prompt."""
@@ -44,10 +44,14 @@ def read_junit(data: bytes, clean: Clean = plain) -> list[Finding]:
         raise ReportError(f"not XML ({error}); is the report complete?") from None
     found: list[Finding] = []
     for case in root.iter("testcase"):
-        found += [_of_case(case, result, clean) for result in case if result.tag in ("failure", "error")]
+        found += [_of_case(case, result, clean) for result in case if _is_failure(result)]
         if len(found) >= MAX_FINDINGS:
             break
     return found[:MAX_FINDINGS]
+
+
+def _is_failure(result: Element) -> bool:
+    return result.tag in ("failure", "error") and not repeats_subtests(result.get("message"))
 
 
 def _of_case(case: Element, result: Element, clean: Clean) -> Finding:
@@ -113,9 +117,9 @@ def _reports(data: bytes) -> Iterator[dict[str, Any]]:
 
 def _outcome(report: dict[str, Any]) -> Kind | None:
     """A test that failed; its fixture or its file, which is an error."""
-    if report.get("outcome") != "failed":
+    if report.get("outcome") != "failed" or repeats_subtests(report.get("longrepr")):
         return None
-    called = report.get("$report_type") == "TestReport" and report.get("when") == "call"
+    called = report.get("$report_type") in ("TestReport", "SubTestReport") and report.get("when") == "call"
     return "test_failed" if called else "error"
 
 
@@ -142,9 +146,9 @@ def _of_report(report: dict[str, Any], kind: Kind, clean: Clean) -> Finding:
 
 def _from_here(nodeid: str, files: Iterable[str]) -> str:
     """The id with its file as the traceback names it, from where pytest ran: an id has it from pytest's root folder."""
-    own, colons, test = nodeid.partition("::")
+    own, test = file_and_test(nodeid) if "::" in nodeid else (nodeid, "")
     alike = [file for file in files if file and (f"/{file}".endswith(f"/{own}") or own.endswith(f"/{file}"))]
-    return min(alike, key=lambda file: (file != own, file.startswith("/")), default=own) + colons + test
+    return min(alike, key=lambda file: (file != own, file.startswith("/")), default=own) + ("::" if test else "") + test
 
 
 def _lines(longrepr: Any) -> Iterator[str]:
