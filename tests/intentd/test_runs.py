@@ -11,7 +11,9 @@ from intentd.plan.events import CommandEnded
 from intentd.plan.offers import OfferBook
 from intentd.plan.tools import catalogue
 from intentd.plan.triggers import Failure
+from intentd.planner import Planner
 from intentd.runs import Runs
+from intentd.shelf import TemplateShelf
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import RECORDED
 
@@ -46,7 +48,7 @@ def ended(run: str, output: bytes, exit: int) -> CommandFinished:
 
 async def test_an_older_output_that_takes_longer_to_read_does_not_replace_a_newer_one(tmp_path: Path) -> None:
     offers, intake = OfferBook(), SlowAtFirst()
-    runs = Runs(offers, intake)
+    runs = Runs(offers, intake, Planner(TemplateShelf(tmp_path)))
     for run in "ab":
         runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path)))
     first = asyncio.create_task(runs.finish("c", ended("a", FAILING, 1)))
@@ -61,7 +63,7 @@ async def test_an_older_output_that_takes_longer_to_read_does_not_replace_a_newe
 
 async def test_another_workspace_does_not_wait(tmp_path: Path) -> None:
     offers, intake = OfferBook(), SlowAtFirst()
-    runs = Runs(offers, intake)
+    runs = Runs(offers, intake, Planner(TemplateShelf(tmp_path)))
     for run in "ab":
         (tmp_path / run / ".git").mkdir(parents=True)
         runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path / run)))
@@ -76,7 +78,7 @@ async def test_another_workspace_does_not_wait(tmp_path: Path) -> None:
 
 async def test_a_cycle_that_is_read_late_does_not_say_that_the_next_one_waits(tmp_path: Path) -> None:
     intake = SlowAtFirst()
-    runs = Runs(OfferBook(), intake)
+    runs = Runs(OfferBook(), intake, Planner(TemplateShelf(tmp_path)))
     runs.start("c", "w", CommandStarted(run="w", argv=("ptw",), cwd=str(tmp_path)))
     cycle = CommandQuiet(run="w", quiet=True, output=PASSING, total=len(PASSING))
     read = asyncio.create_task(runs.quiet("c", cycle))
@@ -89,7 +91,7 @@ async def test_a_cycle_that_is_read_late_does_not_say_that_the_next_one_waits(tm
 
 async def test_a_run_that_a_signal_ended_speaks_for_what_it_names_alone(tmp_path: Path) -> None:
     offers = OfferBook()
-    runs = Runs(offers, Intake(catalogue()))
+    runs = Runs(offers, Intake(catalogue()), Planner(TemplateShelf(tmp_path)))
     for run, output, signal in (("a", FAILING, None), ("b", b"tests/test_a.py::test_x FAILED [ 20%]\n", 15)):
         runs.start("c", run, CommandStarted(run=run, argv=("pytest", "-v"), cwd=str(tmp_path)))
         exit = 1 if signal is None else None

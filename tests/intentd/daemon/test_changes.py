@@ -5,6 +5,7 @@ import pytest
 from intentd import planner, texts
 from intentd.messages import GetPrompt, ShownPrompt
 from intentd.sources import git
+from modelwire.errors import WireError
 from modelwire.messages import Cancel, Turn
 from tests.intentd.daemon.talk import House, ask, asked_text, commit, offers, turns, warm
 
@@ -29,6 +30,67 @@ async def test_an_offer_is_withdrawn_when_its_test_leaves_its_file(house: House)
         source.write_text(source.read_text().replace("test_gross_adds_tax", "test_other"))
         status = await house.until(door, lambda status: len(status.offers) == 3)
         assert "test_gross" not in str(status.offers)
+
+
+CHECKED = "".join(f"shop/prices.py:{line}: error: Bad  [misc]\n" for line in range(1, 8)).encode()
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_an_offer_that_was_never_prepared_is_withdrawn_when_its_line_is_mended(
+    house: House, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    source = house.workspace / "shop" / "prices.py"
+    async with house.connect() as door:
+        await house.printed(door, CHECKED, argv=("mypy", "."))
+        listed = await offers(house, door)
+        lines = source.read_text().split("\n")
+        assert len(listed) == 7
+        gone = next(at for at in range(3, 7) if lines[at].strip() and lines.count(lines[at]) == 1)
+        source.write_text("\n".join([*lines[:gone], *lines[gone + 1 :]]))
+        if asks:
+            with pytest.raises(WireError, match="no longer in its file"):
+                await ask(house, door, offer=str(listed[gone].number))
+            left = (await house.status(door)).offers
+        else:
+            left = await offers(house, door)
+    assert [offer.number for offer in left] == [offer.number for offer in listed if offer != listed[gone]]
+
+
+async def test_an_offer_is_withdrawn_when_its_file_is_gone(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        (house.workspace / "tests" / "test_prices.py").unlink()
+        await house.until(door, lambda status: not status.offers)
+        assert await offers(house, door) == ()
+
+
+async def test_an_error_that_is_found_again_is_tied_to_its_line_as_that_is_now(house: House) -> None:
+    source = house.workspace / "shop" / "prices.py"
+    lines = source.read_text().split("\n")
+    async with house.connect() as door:
+        for text in (lines[0], '"""Rates."""'):
+            source.write_text("\n".join([text, *lines[1:]]))
+            await house.printed(door, b"shop/prices.py:1: error: Bad  [misc]\n", argv=("mypy", "."))
+            await house.until(door, warm)
+        assert len(await offers(house, door)) == 1
+
+
+async def test_a_file_that_is_taken_away_to_be_replaced_withdraws_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        source = house.workspace / "tests" / "test_prices.py"
+        whole = source.read_text()
+        monkeypatch.setattr(texts, "SETTLED_NS", 10**18)
+        source.unlink()
+        assert len(await offers(house, door)) == 4
+        source.write_text(whole)
+        await house.until(door, warm)
+        assert len(await offers(house, door)) == 4
 
 
 async def test_a_file_that_is_being_written_withdraws_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

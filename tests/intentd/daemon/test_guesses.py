@@ -1,6 +1,7 @@
 """What is guessed, in which order, and what a guess yields to."""
 
 import asyncio
+from importlib.resources import files
 
 import pytest
 
@@ -195,3 +196,16 @@ async def test_a_guess_in_flight_yields_to_a_pause_and_to_a_command(house: House
         else:
             await door.ask(CommandFinished(run="long", exit=0, signal=None, output=b"", total=0))
         await house.until(door, warm)
+
+
+async def test_status_says_which_offer_cannot_be_prepared_while_the_others_are(house: House) -> None:
+    house.config.templates.mkdir()
+    text = files("intentd").joinpath("templates", "diagnostic.toml").read_text()
+    long = text.replace("You help a programmer", "Be very brief. " * 3000)
+    (house.config.templates / "diagnostic.toml").write_text(long)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.printed(door, b"shop/prices.py:1: error: Bad  [misc]\n", argv=("mypy", "."))
+        says = "every offer is warm; offer 5: the model's context of "
+        status = await house.until(door, lambda status: status.reason.startswith(says))
+        assert status.reason.endswith("is too small for the template 'diagnostic'")

@@ -36,7 +36,7 @@ class App:
         self.desks = Desks()
         self.speculator = Speculator(config.modeld, self.planner, self.offers, self.desks)
         self.speculator.paused = not config.guess
-        self.runs = Runs(self.offers, Intake(self._catalogue))
+        self.runs = Runs(self.offers, Intake(self._catalogue), self.planner)
         self.keeper = ModeldKeeper(config.modeld)
         self.door = Door(
             config.socket,

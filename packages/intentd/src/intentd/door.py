@@ -215,6 +215,7 @@ class Door:
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
         await self.runs.taken_in(cwd)
         await self._forget_opted_out()
+        await self._withdraw_outdated(root_of(cwd))
         offers = self.offers.of(root_of(cwd))
         self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
 
@@ -338,6 +339,13 @@ class Door:
             for workspace in out:
                 self.offers.forget(workspace)
                 self.speculator.poke()
+
+    async def _withdraw_outdated(self, workspace: str) -> None:
+        """Also those that nobody prepares."""
+        offers = self.offers.of(workspace)
+        with contextlib.suppress(TookTooLong, NoThread):
+            for offering in await self._looks.do(lambda: self.speculator.planner.outdated(offers)):
+                self.speculator.withdraw(offering)
 
     async def _tell_status(self, client: str, op: str) -> None:
         await self._forget_opted_out()

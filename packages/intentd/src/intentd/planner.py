@@ -17,7 +17,8 @@ from intentd.plan.inline import Completion, build_inline
 from intentd.plan.offers import Intent, Offering
 from intentd.plan.privacy import scrub
 from intentd.plan.templates import Template, TemplateError
-from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build, is_in
+from intentd.plan.triggers import Failure
+from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build
 from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
 from intentd.shown import View
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 Built = TypeVar("Built")
 
 MAX_KEPT = 64
-MAX_ANCHORS = 512
+MAX_MEASURED = 512
 LEAST_SCALE = 0.1
 """No text has fewer characters a token: what does not fit with less will never fit."""
 BUILD_S = 10.0
@@ -56,7 +57,6 @@ class Planner:
     def __init__(self, templates: TemplateShelf) -> None:
         self._templates = templates
         self._texts = Texts()
-        self._anchors: OrderedDict[str, str] = OrderedDict()
         self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int, float], _Kept] = OrderedDict()
         self._scales: OrderedDict[str, float] = OrderedDict()
         self._workers = Workers(2, BUILD_S)
@@ -78,7 +78,7 @@ class Planner:
             log.error("a template could not be read:\n%s", told(fault))
             raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
-        again = kept is not None and isinstance(kept.result, _TooLong) and not speculative
+        again = kept is not None and isinstance(kept.result, Outdated if speculative else (Outdated, _TooLong))
         try:
             if kept is None or again or kept.template is not template or not await self._holds(kept, speculative):
                 kept = await self._built(offering, template, context, scale, speculative)
@@ -101,7 +101,7 @@ class Planner:
         if tokens <= turn.limit or (denser := turn.denser(tokens, scale)) < LEAST_SCALE:
             return False
         self._scales[name] = denser
-        while len(self._scales) > MAX_ANCHORS:
+        while len(self._scales) > MAX_MEASURED:
             self._scales.popitem(last=False)
         return True
 
@@ -197,20 +197,36 @@ class Planner:
             return None
         return None if data is None or b"\0" in data else self._texts.fit(data)
 
-    def _check(self, offering: Offering, look: Look) -> None:
-        """Raises `Outdated` where what was there when the first turn was built is gone."""
-        failure, known = offering.failure, self._anchors.get(offering.id)
+    def anchors(self, workspace: str, failures: Sequence[Failure]) -> dict[Failure, str | None]:
+        """What ties each to its file as that is now. For a worker thread."""
+        look = self._texts.look(workspace)
+        return {failure: anchor(failure, look.read_to_compare) for failure in failures}
+
+    def outdated(self, offerings: Sequence[Offering]) -> list[Offering]:
+        """Those that have left their files. For a worker thread."""
+        return list(filter(self._is_outdated, offerings))
+
+    def _is_outdated(self, offering: Offering) -> bool:
+        try:
+            self._check(offering, self._texts.look(offering.workspace))
+        except TurnError as fault:
+            return isinstance(fault, Outdated)
+        return False
+
+    @staticmethod
+    def _check(offering: Offering, look: Look) -> None:
+        """Raises `Outdated` where what was there when it was found is gone."""
+        path, known = offering.failure.path, offering.anchor
         if known is None:
-            self._anchors[offering.id] = anchor(failure, look.read)
-            while len(self._anchors) > MAX_ANCHORS:
-                self._anchors.popitem(last=False)
             return
-        text = look.read(failure.path) if known else None
-        if not text or is_in(known, text.split("\n")):  # an editor may empty a file before it writes it
+        text = look.read_to_compare(path)
+        if text is None and look.seen[path] is not None:  # it may not be shown any more
             return
-        if not look.is_settled(failure.path):
+        if text is not None and (not text or known in text):  # an editor may empty a file before it writes it
+            return
+        if not look.is_settled(path):
             raise TurnError("the file that failed is being written")
-        raise Outdated("what failed is no longer in its file")
+        raise Outdated("what failed is no longer in its file" if text else "the file that failed is gone")
 
 
 def _fit(view: View, look: Look) -> View:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from attrs import define, evolve, field
 from intentd.intake import Intake
 from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
 from intentd.plan.events import CommandEnded
-from intentd.plan.offers import OfferBook
+from intentd.plan.offers import MAX_NEW, OfferBook
 from intentd.plan.triggers import Failure
+from intentd.planner import Planner
 from intentd.sources.git import changed
-from intentd.workers import TookTooLong, Workers
+from intentd.workers import NoThread, TookTooLong, Workers
 from intentd.workspace import Workspace, root_of
 from modelwire.logs import told
 
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 
 Failures = tuple[Failure, ...] | None
 
+LOOK_S = 2.0
+"""So long the files may take to be read that the failures are in: else these stay whatever becomes of those."""
 READ_S = 30.0
 """So long an output may take to be read."""
 TAKE_IN_S = 10.0
@@ -47,12 +51,14 @@ class Run:
 class Runs:
     """The commands that run now. What they leave goes into `offers`."""
 
-    def __init__(self, offers: OfferBook, intake: Intake) -> None:
+    def __init__(self, offers: OfferBook, intake: Intake, planner: Planner) -> None:
         self._offers = offers
         self._intake = intake
+        self._planner = planner
         self._runs: dict[tuple[str, str], Run] = {}
         self._taking: dict[asyncio.Task[bool], str] = {}
         self._workers = Workers(2, READ_S)
+        self._looks = Workers(2, LOOK_S)
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -129,10 +135,14 @@ class Runs:
             self._offers.forget(event.workspace)
             return True
         failures = await self._workers.do(read)
+        anchors: dict[Failure, str | None] = {}
         if failures:
+            look = partial(self._planner.anchors, event.workspace, failures[:MAX_NEW])
+            with suppress(TookTooLong, NoThread):
+                anchors = await self._looks.do(look)
             event = evolve(event, changed=await asyncio.to_thread(changed, event.workspace))
         if earlier:
             await asyncio.wait(earlier)
-        self._offers.take(event, failures)
+        self._offers.take(event, failures, anchors)
         log.info("a command said %s failures (exit status %s)", "no" if failures is None else len(failures), event.exit)
         return failures is not None

@@ -78,7 +78,8 @@ class Speculator:
         self._plans: dict[Wanted, Candidate] = {}
         self._warm = Warmth(self.ledger)
         self._guesser = Guesser(self.ledger, self._warm, self.figures, self.poke)
-        self._no_turn = ""
+        self._no_turns: dict[Wanted, str] = {}
+        """Why there is none."""
 
     def __repr__(self) -> str:
         return f"<Speculator {self.endpoint} {self.state}: {self.reason}>"
@@ -95,14 +96,16 @@ class Speculator:
 
     @property
     def reason(self) -> str:
-        """Why nothing is guessed now; empty where something is about to be."""
-        wanted = [self._plans.get((offer.id, intent)) or Candidate(offer.id, "") for offer, intent in self._wanted()]
-        decision = decide(self.situation(tuple(wanted)))
+        """Why nothing is guessed now, and which offer cannot be; empty where something is about to be."""
+        wanted = [(offer.id, intent) for offer, intent in self._wanted()]
+        cannot = [self._no_turns[one] for one in wanted if one in self._no_turns][:1]
+        can = [self._plans.get(one) or Candidate(one[0], "") for one in wanted if one not in self._no_turns]
+        decision = decide(self.situation(tuple(can or [Candidate("", "")] * len(cannot))))
         if isinstance(decision, NoGuess):
-            return decision.reason
+            return "; ".join([decision.reason, *cannot])
         if self._completing:
             return "a completion is being made"
-        return self._no_turn if not self._plans else ""
+        return "" if can else "; ".join(cannot)
 
     @property
     def progress(self) -> dict[str, int]:
@@ -246,12 +249,14 @@ class Speculator:
     async def _consider(self, client: Client) -> None:
         """Builds the turns of the likeliest questions, and starts the guess for the first that needs one."""
         plans: dict[Wanted, Candidate] = {}
+        no_turns: dict[Wanted, str] = {}
         decided = False
         for offering, intent in list(self._wanted()):
             turn = await self._plan(offering, intent)
             if self._changed.is_set():  # meanwhile something else may be wanted: it is all considered again at once
                 return
-            if turn is None:
+            if isinstance(turn, str):
+                no_turns[offering.id, intent] = turn
                 continue
             account = FIX if intent == "fix" else self._account(offering, plans)
             plans[offering.id, intent] = Candidate(turn.key, account)
@@ -262,7 +267,7 @@ class Speculator:
                 send = partial(self._send, client, offering, turn, speculative=True)
                 measured = partial(self.planner.measured, measured_as(offering), turn)
                 self._guesser.start(send, turn.key, account, measured)
-        self._plans = plans
+        self._plans, self._no_turns = plans, no_turns
         self.watch.want(self.planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
 
@@ -274,16 +279,19 @@ class Speculator:
         behind = any(shown == bool(offering.view) and (not shown or kind == trigger) for shown, kind in before)
         return OTHERS if behind else trigger
 
-    async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | None:
+    async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | str:
+        """The turn, or why there is none."""
         try:
             return await self.planner.turn(offering, intent, self.context, speculative=True)
-        except Outdated as fault:
-            log.info("offer %s is withdrawn: its test or file is gone", offering.id)
-            self._no_turn = str(fault)
-            self._offers.withdraw(offering)
         except TurnError as fault:
-            self._no_turn = str(fault)
-        return None
+            if isinstance(fault, Outdated):
+                self.withdraw(offering)
+            return f"offer {offering.number}: {fault}" if offering.number else str(fault)
+
+    def withdraw(self, offering: Offering) -> None:
+        if self._offers.withdraw(offering):
+            log.info("offer %s is withdrawn: its test or file is gone", offering.id)
+            self.poke()
 
     def _forget(self, wanted: set[str]) -> None:
         """What was prefilled for offers that are gone or have changed; a guess in flight for such is stopped."""
@@ -349,6 +357,8 @@ class Speculator:
         try:
             return await self.planner.turn(offering, intent, self.context or UNKNOWN_CONTEXT)
         except TurnError as fault:
+            if isinstance(fault, Outdated):
+                self.withdraw(offering)
             raise WireError(ErrorCode.BAD_REQUEST, str(fault)) from None
 
     @property

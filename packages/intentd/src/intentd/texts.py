@@ -65,11 +65,20 @@ class Look:
 
     def read(self, path: str) -> str | None:
         """The text of a file; None for one outside of the root, a refused, missing, huge or binary one."""
+        data = self._data(path)
+        return None if data is None else self.texts.fit(data)
+
+    def read_to_compare(self, path: str) -> str | None:
+        """As `read`, at once since it is not scrubbed: nothing of it may be sent, shown or logged (I3)."""
+        data = self._data(path)
+        return None if data is None else data.decode(errors="replace")
+
+    def _data(self, path: str) -> bytes | None:
         self.note(path)
         place = self.workspace.place(path)
         self._note_rules(path, place)
         data = _read(place) if place else None
-        return None if data is None or b"\0" in data else self.texts.fit(data)
+        return None if data is None or b"\0" in data else data
 
     def shown(self, path: str, text: str) -> str | None:
         """A text that an editor shows of a file, which need not be there yet; None for a refused one."""
@@ -88,6 +97,8 @@ class Look:
     def is_settled(self, path: str) -> bool:
         """Whether a file was read whole: written neither just before, when half of it may be there, nor meanwhile."""
         seen = self.seen.get(path)
+        if seen is None and _is_recent(signature(str(Path(path).parent))):  # it may have been taken away to be replaced
+            seen = self.seen[path] = UNSETTLED
         return seen != UNSETTLED and signature(path) == seen
 
     def _note_rules(self, path: str, place: Path | None) -> None:
@@ -103,13 +114,16 @@ class Look:
         """Before it is read: what is written meanwhile must show."""
         if path not in self.seen:
             seen = signature(path)
-            recent = seen is not None and time.time_ns() - max(seen[0], seen[1]) < SETTLED_NS
-            self.seen[path] = UNSETTLED if recent else seen
+            self.seen[path] = UNSETTLED if _is_recent(seen) else seen
 
 
 def holds(seen: Mapping[str, Signature]) -> bool:
     """Whether everything that a look has seen is as it was."""
     return all(signature(path) == signed for path, signed in seen.items())
+
+
+def _is_recent(seen: Signature) -> bool:
+    return seen is not None and time.time_ns() - max(seen[0], seen[1]) < SETTLED_NS
 
 
 def _read(place: Path) -> bytes | None:

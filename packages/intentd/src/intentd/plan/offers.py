@@ -6,9 +6,9 @@ one that could not run, and else the order of the output.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from intentd.plan.commands import Command
 from intentd.plan.events import Changed, CommandEnded
@@ -39,6 +39,11 @@ class Offering:
     workspace: str
     command: Command
     changed: tuple[Changed, ...] = ()
+    anchor: str | None = field(default=None, repr=False)
+    """What stood in its file when it was found, and must stay there; None where the file could not be read.
+
+    It is not scrubbed: it is compared and never sent (I3).
+    """
     view: View | None = None
     """What an editor shows of it, where it was seen there."""
 
@@ -50,7 +55,12 @@ class OfferBook:
         self._offers: dict[str, tuple[Offering, ...]] = {}
         self._numbers = 0
 
-    def take(self, event: CommandEnded, failures: Sequence[Failure] | None) -> bool:
+    def take(
+        self,
+        event: CommandEnded,
+        failures: Sequence[Failure] | None,
+        anchors: Mapping[Failure, str | None] | None = None,
+    ) -> bool:
         """Whether the event, with what `find_failures` found in it, changed anything.
 
         A command that fails replaces the offers that it was about, but not those of tests that it may not have come to;
@@ -60,7 +70,8 @@ class OfferBook:
         said_nothing = failures is None and event.exit is None
         if not failures and (said_nothing or event.exit not in (0, None)):  # it may have been interrupted
             return False
-        found = [_offering(event, command, failure) for failure in failures or ()]
+        known = anchors or {}
+        found = [_offering(event, command, failure, known.get(failure)) for failure in failures or ()]
         fresh, further = found[:MAX_NEW], set(map(_subject, found[MAX_NEW:]))
         before = self.of(event.workspace)
         tools = {offer.failure.tool for offer in found} or (set() if event.argv else passed_by(event.output))
@@ -81,9 +92,9 @@ class OfferBook:
         return True
 
     def withdraw(self, offering: Offering) -> bool:
-        """Whether it was there."""
+        """Whether it was there; one that was found again meanwhile is another."""
         before = self.of(offering.workspace)
-        self._offers[offering.workspace] = tuple(offer for offer in before if offer.id != offering.id)
+        self._offers[offering.workspace] = tuple(offer for offer in before if offer != offering)
         return len(before) != len(self.of(offering.workspace))
 
     def forget(self, workspace: str) -> None:
@@ -119,7 +130,7 @@ class OfferBook:
             yield evolve(offer, number=known.number if known else self._numbers)
 
 
-def _offering(event: CommandEnded, command: Command, failure: Failure) -> Offering:
+def _offering(event: CommandEnded, command: Command, failure: Failure, anchor: str | None) -> Offering:
     """It has no number yet."""
     return Offering(
         id=hashlib.sha256(repr((event.workspace, failure)).encode()).hexdigest()[:8],
@@ -128,6 +139,7 @@ def _offering(event: CommandEnded, command: Command, failure: Failure) -> Offeri
         workspace=event.workspace,
         command=command,
         changed=event.changed,
+        anchor=anchor,
     )
 
 

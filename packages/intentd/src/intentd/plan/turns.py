@@ -6,7 +6,7 @@ stable stands first, and what changes with every run last. All texts that come i
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from attrs import field, frozen
 
@@ -129,20 +129,20 @@ def build(
     )
 
 
-def anchor(failure: Failure, read: Read) -> str:
-    """What must stay in the failure's file as long as it can be asked about; empty where nothing can be said.
+def anchor(failure: Failure, read: Read) -> str | None:
+    """What must stay in the failure's file as long as it can be asked about; empty where that is just the file.
 
-    That is the test's name, where it stands there (a class may inherit its tests), or the line that was named.
+    It is the test's name, where that stands there (a class may inherit its tests), or the line that was named. None
+    where the file cannot be read.
     """
-    lines = (read(failure.path) or "").split("\n") if failure.path else []
+    text = read(failure.path) if failure.path else None
+    if text is None:
+        return None
+    lines = text.split("\n")
     if failure.function:
-        return failure.function if is_in(failure.function, lines) else ""
+        return failure.function if failure.function in text else ""
     line = next((frame.line for frame in reversed(failure.frames) if frame.path == failure.path), 0)
     return lines[line - 1].strip() if failure.trigger != "test_failed" and 0 < line <= len(lines) else ""
-
-
-def is_in(anchor: str, lines: Sequence[str]) -> bool:
-    return any(anchor in line for line in lines)
 
 
 def _room(template: Template, context: int, scale: float) -> int:
