@@ -124,12 +124,26 @@ def test_only_the_tests_that_passed_lose_their_offers() -> None:
         "pytest -h",
         "mypy --version",
         "ruff format .",
+        "ruff rule F401",
+        "ruff check --show-files",
+        "pytest --cache-show=*",
+        "pytest --setup-only",
+        "pytest --fixtures-per-test tests",
+        "gcc -dumpversion",
+        "gcc -MM a.c",
+        "cc -print-file-name=include",
+        "npx jest --showConfig",
+        "npx jest --clearCache",
+        "npx vitest list",
+        "npx tsc --init",
+        "tsc -v",
+        "tsc --showConfig",
     ],
 )
 def test_a_command_that_has_run_nothing_takes_no_offer_away(words: str) -> None:
     book = OfferBook()
     error = Failure(trigger="diagnostic", tool="mypy", name="a.py: arg-type", path="/w/a.py", message="m")
-    found = [FIRST, error, evolve(error, tool="ruff")]
+    found = [FIRST, error, *(evolve(error, tool=tool) for tool in ("ruff", "gcc", "jest", "vitest", "tsc"))]
     book.take(evolve(EVENT, argv=("make", "check")), found)
     assert not book.take(evolve(EVENT, argv=tuple(words.split()), exit=0), None)
     assert [offer.failure for offer in book.of("/w")] == found

@@ -1,6 +1,7 @@
 """Failed tests are found in what pytest really printed, in every style."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -161,13 +162,52 @@ def test_the_name_of_a_vitest_project_is_no_part_of_a_path() -> None:
     ]
 
 
-LOGGED = """\
-ERROR:root:handled
-Traceback (most recent call last):
-  File "/w/app.py", line 3, in f
-    raise ValueError("caught")
-ValueError: caught
-"""
+TOOLS = Path(__file__).parent / "tools" / "recorded"
+
+
+@pytest.mark.parametrize(
+    ("recording", "file", "lines"),
+    [
+        ("jest-parentheses", "page.test.js", [[6, 2], [10]]),
+        ("vitest-parentheses", "page.test.ts", [[8, 4], [12]]),
+    ],
+)
+def test_frames_have_the_paths_of_files_in_folders_with_blanks_and_parentheses(
+    recording: str, file: str, lines: list[list[int]]
+) -> None:
+    """jest itself splits them at the last parenthesis."""
+    output = (TOOLS / f"{recording}.txt").read_text()
+    found = find_failures(CommandEnded(workspace="/project", cwd="/project", exit=1, output=output), READER) or ()
+    tests = [failure for failure in found if "broken" not in failure.path]
+    path = f"/project/app/(my group)/{file}"
+    assert [failure.path for failure in tests] == [path, path]
+    assert [[frame.line for frame in failure.frames] for failure in tests] == lines
+    assert {frame.path for failure in tests for frame in failure.frames} == {path}
+
+
+@pytest.mark.parametrize(
+    ("frame", "path"),
+    [
+        ("at Object.<anonymous> (src/app/(group)/page.test.tsx:3:5)", "src/app/(group)/page.test.tsx"),
+        ("at async src/a.ts:3:5", "src/a.ts"),
+        ("at new Foo (/w/a.js:3:5)", "a.js"),
+        ("at src/(group)/a.js:3:5", "src/(group)/a.js"),
+    ],
+)
+def test_a_script_frame_begins_behind_its_function(frame: str, path: str) -> None:
+    output = f"FAIL  unit  src/my dir/a.test.js\n  ● adds\n\n    Error: no\n\n      {frame}\n\nTest Suites: 1 failed\n"
+    (failure,) = find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output), READER) or ()
+    assert failure.frames == (Location(f"/w/{path}", 3),)
+
+
+def test_a_jest_test_without_a_frame_is_in_the_file_that_failed() -> None:
+    output = "FAIL  unit  src/my dir/a.test.js\n  ● adds\n\n    Error: no\n\nTest Suites: 1 failed\n"
+    (failure,) = find_failures(CommandEnded(workspace="/w", cwd="/w", exit=1, output=output), READER) or ()
+    assert failure.path == "/w/src/my dir/a.test.js"
+
+
+PASSED_AND_LOGGED = (TOOLS / "unittest-logged.txt").read_text()
+LOGGED = PASSED_AND_LOGGED.partition(".\n---")[0]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +216,8 @@ ValueError: caught
         (LOGGED, 0, 0),
         (LOGGED, 1, 1),
         (LOGGED, None, 1),
-        (f"{LOGGED}1 passed in 0.1s\n", None, 0),
+        (PASSED_AND_LOGGED, 0, 0),
+        (PASSED_AND_LOGGED, None, 0),
         (LOGGED.replace("ERROR:root:handled", "Exception in thread Thread-1 (f):"), 0, 1),
     ],
 )

@@ -48,11 +48,20 @@ RUNS: dict[str, tuple[str, str]] = {
     "pytest-junit-collection": ("pytest_broken", f"{PYTEST} -q --junitxml=report.xml >out; cat report.xml"),
     "pytest-reportlog": ("pytest", f"{PYTEST} -q --report-log=report.jsonl >out; cat report.jsonl"),
     "pytest-reportlog-collection": ("pytest_broken", f"{PYTEST} -q --report-log=report.jsonl >out; cat report.jsonl"),
+    "pytest-subtests": ("pytest_subtests", PYTEST),
+    "pytest-subtests-no": ("pytest_subtests", f"{PYTEST} --tb=no"),
+    "pytest-subtests-no-summary": ("pytest_subtests", f"{PYTEST} -r N"),
+    "pytest-subtests-xdist-verbose-colour": ("pytest_subtests", f"pty:{PYTEST} -n 2 -v"),
+    "pytest-subtests-verbose-colour": ("pytest_subtests", f"pty:{PYTEST} -v --tb=short"),
+    "pytest-subtests-junit": ("pytest_subtests", f"{PYTEST} -q --junitxml=report.xml >out; cat report.xml"),
+    "pytest-subtests-reportlog": ("pytest_subtests", f"{PYTEST} -q --report-log=report.jsonl >out; cat report.jsonl"),
+    "pytest-subtests-fine": ("pytest_subtests_fine", f"{PYTEST} -v"),
     "unittest": ("unittest", "{python} -m unittest"),
     "unittest-verbose": ("unittest", "{python} -m unittest -v test_clock"),
+    "unittest-logged": ("unittest_logged", "{python} -m unittest"),
     **{
         f"traceback-{name}": ("traceback", f"{{python}} {name}.py")
-        for name in ("plain", "chained", "thread", "syntax", "imports_syntax", "group", "deep", "library")
+        for name in ("plain", "chained", "thread", "syntax", "imports_syntax", "group", "deep", "library", "local")
     },
     "mypy": ("mypy", "{python} -m mypy --no-incremental billing.py"),
     "mypy-columns": ("mypy", "{python} -m mypy --no-incremental --show-column-numbers --show-error-end billing.py"),
@@ -66,6 +75,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "gcc-fatal": ("gcc", "gcc -c fatal.c"),
     "gcc-link": ("gcc", "gcc link.c"),
     "gcc-template": ("gcc", "g++ -c template.cpp"),
+    "gcc-parentheses": ("gcc", "gcc -c 'my (old) dir/main.c'"),
     "clang": ("gcc", "clang -Wall -c main.c"),
     "clang-colour": ("gcc", "pty:clang -Wall -c main.c"),
     "clang-fatal": ("gcc", "clang -c fatal.c"),
@@ -73,10 +83,20 @@ RUNS: dict[str, tuple[str, str]] = {
     "tsc": ("tsc", "node {node}/node_modules/typescript/bin/tsc --noEmit --pretty false cart.ts"),
     "tsc-pretty-colour": ("tsc", "pty:node {node}/node_modules/typescript/bin/tsc --noEmit cart.ts"),
     "tsc-syntax": ("tsc", "node {node}/node_modules/typescript/bin/tsc --noEmit --pretty false broken.ts"),
+    "tsc-parentheses": (
+        "tsc",
+        "node {node}/node_modules/typescript/bin/tsc --noEmit --pretty false 'app/(my group)/page.ts'",
+    ),
+    "tsc-parentheses-pretty-colour": (
+        "tsc",
+        "pty:node {node}/node_modules/typescript/bin/tsc --noEmit 'app/(my group)/page.ts'",
+    ),
     "jest": ("jest", "node {node}/node_modules/jest/bin/jest.js --rootDir ."),
     "jest-colour": ("jest", "pty:node {node}/node_modules/jest/bin/jest.js --rootDir ."),
+    "jest-parentheses": ("jest_group", "node {node}/node_modules/jest/bin/jest.js --rootDir ."),
     "vitest": ("vitest", "node {node}/node_modules/vitest/vitest.mjs run --cache=false"),
     "vitest-colour": ("vitest", "pty:node {node}/node_modules/vitest/vitest.mjs run"),
+    "vitest-parentheses": ("vitest_group", "node {node}/node_modules/vitest/vitest.mjs run --cache=false"),
 }
 
 
@@ -100,7 +120,7 @@ def record(name: str, python: Path, node: Path) -> bytes:
         project = Path(folder).resolve() / "project"
         project.mkdir()
         lay_out(HERE / "samples" / sample, project)
-        if (node / "node_modules").is_dir() and sample in ("jest", "vitest"):
+        if (node / "node_modules").is_dir() and sample.startswith(("jest", "vitest")):
             (project / "node_modules").symlink_to(node / "node_modules")
         command = command.format(python=python, node=node)
         run = on_terminal if command.startswith("pty:") else on_pipe

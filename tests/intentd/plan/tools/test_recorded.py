@@ -188,6 +188,7 @@ def test_unittest_tells_failures_errors_subtests_and_broken_modules() -> None:
         ("imports_syntax", 2, "SyntaxError: '(' was never closed"),
         ("group", 11, "ExceptionGroup: several (2 sub-exceptions)"),
         ("deep", 5, "RecursionError: maximum recursion depth exceeded"),
+        ("local", 5, "main.<locals>.Refused: not today"),
     ],
 )
 def test_a_python_traceback_is_one_crash_at_its_last_frame(name: str, line: int, message: str) -> None:
@@ -315,6 +316,26 @@ def test_vitest_tells_tests_and_suites(recording: str) -> None:
         ("test_failed", "cart.test.ts > cart > adds prices", "cart.test.ts", 6),
         ("test_failed", "cart.test.ts > cart > rejects negatives > with an arrow", "cart.ts", 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("recording", "places"),
+    [
+        ("gcc-parentheses", [("my (old) dir/main.c", 2)]),
+        ("tsc-parentheses", [("app/(my group)/page.ts", 1)]),
+        ("tsc-parentheses-pretty-colour", [("app/(my group)/page.ts", 1)]),
+        (
+            "vitest-parentheses",
+            [
+                ("app/(my group)/broken.test.ts", 1),
+                ("app/(my group)/page.test.ts", 4),
+                ("app/(my group)/page.test.ts", 12),
+            ],
+        ),
+    ],
+)
+def test_blanks_and_parentheses_are_parts_of_paths(recording: str, places: list[tuple[str, int]]) -> None:
+    assert [(f.file, f.line) for f in read(recording)] == places
 
 
 def test_the_reports_tell_what_the_terminal_tells() -> None:

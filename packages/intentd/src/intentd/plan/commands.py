@@ -18,7 +18,16 @@ _STARTS_ANOTHER = re.compile(
 """Commands among whose words is one that they start."""
 _TO_START = frozenset({"run", "exec", "x", "dlx", "tool"})
 """What some of them want before it."""
-_RUNS_NOTHING = re.compile(r"--co(?:llect-only)?|--fixtures|--markers|--setup-plan|--listTests|--version|-V|--help|-h")
+_RUNS_NOTHING = re.compile(
+    r"\S+ (?:--version|-V|--help|-h)|tsc (?:-v|--all|--init|--showConfig|--listFilesOnly)|gcc (?:-E|-MM?)"
+    r"|(?:jest|vitest) --(?:init|showConfig|listTests|clearCache)|ruff --show-(?:files|settings)"
+    r"|pytest --(?:co(?:llect-only)?|fixtures(?:-per-test)?|markers|setup-(?:only|plan)|cache-show)"
+)
+"""A tool and an option."""
+_NO_CHECK = re.compile(
+    r"ruff (?:format|analyze|rule|linter|config|clean|version|server|help)|vitest (?:list|init|bench)"
+)
+"""A tool and a subcommand."""
 _JUNIT = ("--junitxml", "--junit-xml", "--outputFile")
 _REPORTLOG = ("--report-log",)
 _SETTINGS = (".ini", ".toml", ".cfg", ".xml", ".json", ".jsonl")
@@ -99,11 +108,19 @@ class Command:
         """
         if self == other and (self.argv or failure.tool in tools):  # of a pipe nobody knows what stands before it
             return True
-        if any(map(_RUNS_NOTHING.fullmatch, self._words_behind_tool())) or self._words_behind_tool()[:1] == ("format",):
+        if self._runs_nothing():
             return False
         mine = tools | ({self.tool} if self.tool else set())
         same = failure.tool in mine or (failure.tool == "junit" and bool(mine & TEST_RUNNERS))
         return same and self._selects(failure, failure.path or other.cwd)
+
+    def _runs_nothing(self) -> bool:
+        words = self._words_behind_tool()
+        if any(_RUNS_NOTHING.fullmatch(f"{self.tool} {word.partition('=')[0]}") for word in words):
+            return True
+        if self.tool == "gcc":
+            return not any(self._places())
+        return bool(words) and _NO_CHECK.fullmatch(f"{self.tool} {words[0]}") is not None
 
     def _selects(self, failure: Failure, path: str) -> bool:
         """Files and ids among the words narrow a run. One without any selects what is where it ran."""

@@ -21,7 +21,11 @@ _VITEST_PROJECT = re.compile(r"^\|[^|]+\| ")
 _CAPTURED = re.compile(r"^-{3,} Captured .+ -{3,}$")
 _FRAME = re.compile(r"^(?P<path>[^\s:\"][^:\"]*\.\w+):(?P<line>\d{1,9}):(?: |$)")
 _NATIVE_FRAME = re.compile(r'^[\s|]*File "(?P<path>[^"]+)", line (?P<line>\d{1,9})')
-_SCRIPT_FRAME = re.compile(r"^\s*(?:at .*?\(?|❯ (?:\S+ )?)(?P<path>[^\s()]+\.[cm]?[jt]sx?):(?P<line>\d{1,9}):\d+\)?$")
+_SCRIPT_FRAME = re.compile(
+    r"^\s*(?:at (?:async )?(?:[^/(]* \()?|❯ (?>[^/]* )?)(?P<path>\S.*?\.[cm]?[jt]sx?):(?P<line>\d{1,9}):\d+\)?$"
+)
+_SPLIT_BY_JEST = re.compile(r"(?<=\))(?:\.\./)+")
+"""jest takes what follows a parenthesis for an absolute path, and names it from where it runs."""
 _FRAMES = (_FRAME, _NATIVE_FRAME, _SCRIPT_FRAME)
 _LIBRARY = re.compile(r"site-packages|lib/python3|node_modules|^<")
 _SUMMARY_LINES = 40
@@ -185,4 +189,4 @@ def _trimmed(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absolute(path: str, cwd: str) -> str:
-    return posixpath.normpath(posixpath.join(cwd, path))
+    return posixpath.normpath(posixpath.join(cwd, _SPLIT_BY_JEST.sub("/", path)))
