@@ -70,7 +70,8 @@ _ELEMENT = re.compile(
 )
 _QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
-_MARKS = r"[ \t]*\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*"
+_REST = re.compile(r"[^\s\"'`<>]*")
+_MARKS = r"[ \t]*+\n[ \t]*+(?:[+\->|│#*]|E(?=[ \t]))?+[ \t]*+"
 _NEXT = re.compile(_MARKS)
 _BLOCK = re.compile(rf"[|>][+-]?\d?[+-]?{_MARKS}(\S[^\n]*)")
 """Of YAML: its text begins on the next line."""
@@ -80,6 +81,9 @@ _PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\
 _OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*\Z")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
 MAX_GOES_ON = 4_000
+MAX_BARE = 4_000
+MAX_JUDGED = 400
+"""So many characters of a value decide what it is: a text of names alone would be judged once for each of them."""
 
 _EMPTY = re.compile(
     r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<.*|\(.*|([*xX.#_\-•?0])\1*|\[redacted\].*|@\w+[({].*"
@@ -126,12 +130,16 @@ class _Value:
 def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
     """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
     for pattern in (_HEAD,) if across else (_HEAD, _FLAG, _ELEMENT):
+        done = 0
         for head in _heads(view.text) if pattern is _HEAD else pattern.finditer(view.text):
+            if head.end() < done:  # It stands in a value that is taken out.
+                continue
             if across and (not view.joins(head.start(), head.end() + 1) or _ANNOTATED.search(head[0])):
                 continue
             weight = _weight(view.text, head)
-            if weight is not None:
-                yield from _judged(view.text, head, weight, pattern is not _HEAD)
+            for kind, start, end in _judged(view.text, head, weight, pattern is not _HEAD) if weight else ():
+                yield kind, start, end
+                done = end
 
 
 def _heads(text: str) -> Iterator[re.Match[str]]:
@@ -168,7 +176,8 @@ def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Itera
     if more is not None and not alone:
         alone = _is_secret(evolve(value, text=value.text + more[0]), weight, head, flag)
     if alone:
-        yield kind, value.start, value.start + len(value.text)
+        end = value.start + len(value.text)
+        yield kind, value.start, _REST.match(text, end).end() if len(value.text) == MAX_BARE else end
         if more is not None:
             yield kind, more[1], more[2]
 
@@ -188,7 +197,7 @@ def _value(text: str, head: re.Match[str]) -> _Value | None:
     quoted = _QUOTED.match(text, at)
     if quoted:
         return _Value(quoted[2], quoted.start(2), True, quoted[3] is None)
-    bare = _BARE.match(text, at)
+    bare = _BARE.match(text, at, at + MAX_BARE)
     if bare is None:
         return None
     end = bare.end()
@@ -236,7 +245,7 @@ def _next_line(text: str, end: int, value: _Value, sure: bool) -> _Value | None:
 
 
 def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -> bool:
-    text = value.text.rstrip("\\")
+    text = value.text[:MAX_JUDGED].rstrip("\\")
     if weight == "key" and _HASH.fullmatch(text):
         return False
     if _REFERENCE.fullmatch(text) and not _in_environment(head):
@@ -249,8 +258,9 @@ def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -
         return _is_password(text, value, head, flag)
     if weight == "secret":
         return _is_plain_secret(text, value, head)
-    random = _looks_random(text, 16 if weight == "token" else 20, uuid=weight == "token")
-    return _TOKEN.fullmatch(text) is not None and (random or _is_mixed(text))
+    if _TOKEN.fullmatch(text) is None:
+        return False
+    return _looks_random(text, 16 if weight == "token" else 20, uuid=weight == "token") or _is_mixed(text)
 
 
 def _is_password(text: str, value: _Value, head: re.Match[str], flag: bool) -> bool:
@@ -332,9 +342,9 @@ def _is_plain_secret(text: str, value: _Value, head: re.Match[str]) -> bool:
 
 def _is_mixed(text: str) -> bool:
     """Whether capitals stand about as they do in no name: base64 may be without a digit."""
-    turns = sum(one.isupper() != other.isupper() for one, other in pairwise(text))
-    capitals = sum(map(str.isupper, text))
-    return len(text) >= 20 and turns / len(text) >= 0.3 and 0.3 <= capitals / len(text) <= 0.7
+    if len(text) < 20 or not 0.3 <= sum(map(str.isupper, text)) / len(text) <= 0.7:
+        return False
+    return sum(one.isupper() != other.isupper() for one, other in pairwise(text)) / len(text) >= 0.3
 
 
 def _looks_random(text: str, least: int, uuid: bool = True) -> bool:

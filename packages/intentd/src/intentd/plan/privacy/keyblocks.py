@@ -68,8 +68,9 @@ def _from_begins(text: str, begins: list[Span], ends: list[Span]) -> Iterator[Sp
     starts = [end.start for end in ends]
     for begin, after in zip_longest(begins, begins[1:]):
         at = bisect_left(starts, begin.end)
-        limit = min(after.start if after else len(text), begin.end + MAX_BLOCK)
-        body = _BODY.match(text, begin.end)
+        behind = after.start if after else len(text)
+        limit = min(behind, begin.end + MAX_BLOCK)
+        body = _BODY.match(text, begin.end, behind)
         stop = body.end() if body else begin.end
         if at < len(ends) and starts[at] < limit:
             stop = ends[at].end

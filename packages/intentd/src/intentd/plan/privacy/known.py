@@ -9,6 +9,7 @@ every quoted hash.
 import re
 from collections.abc import Iterator
 
+import re2
 from attrs import frozen
 from detect_secrets.plugins.aws import AWSKeyDetector
 from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
@@ -56,6 +57,9 @@ class Form:
 
     `hint` is a text without which it cannot be there, in lower case. `split`: it is so particular that it is looked for
     across line breaks too. `random`: only with capitals and digits.
+
+    A search holds the interpreter's lock, so each has to take time in proportion to the text, whatever that is: what
+    has to follow a part of any length is found by an automaton (`re2`), or that part has a bound.
     """
 
     kind: str
@@ -72,7 +76,9 @@ _HINTS: dict[type[RegexBasedDetector], str] = {
     BasicAuthDetector: "://",
     JwtTokenDetector: "eyj",
     MailchimpDetector: "-us",
+    OpenAIDetector: "t3blbkfj",
 }
+_UNBOUNDED = (JwtTokenDetector, OpenAIDetector)
 
 
 def _borrowed() -> Iterator[Form]:
@@ -80,7 +86,7 @@ def _borrowed() -> Iterator[Form]:
         for pattern in detector().denylist:
             yield Form(
                 kind=str(detector.secret_type),
-                pattern=pattern,
+                pattern=re2.compile(pattern.pattern) if detector in _UNBOUNDED else pattern,
                 hint=_HINTS.get(detector, ""),
                 group=pattern.groups if detector in _GROUPED else 0,
                 split=detector is not TelegramBotTokenDetector,
@@ -111,7 +117,7 @@ _OWN = (
     _own("npm Token", "npm_", r"npm_[A-Za-z0-9]{36,}"),
     _own("PyPI Token", "pypi-ag", r"pypi-Ag[A-Za-z0-9_-]{50,}"),
     _own("OpenAI Token", "sk-", r"(?<![\w-])sk-[A-Za-z0-9_-]{20,}", random=True),
-    _own("JSON Web Token", "eyj", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"),
+    Form("JSON Web Token", re2.compile(r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"), "eyj"),
     _own("Hugging Face Token", "hf_", r"(?<!\w)hf_[A-Za-z0-9]{30,}"),
     _own("DigitalOcean Token", "_v1_", r"do[opr]_v1_[0-9a-f]{64}"),
     _own("Shopify Token", "shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
@@ -131,7 +137,7 @@ _OWN = (
     _own(
         "Cookie",
         "cookie",
-        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"']+=[^\s;\"']{16,}[^\n\"']*)",
+        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"']{1,100}=[^\s;\"']{16,}[^\n\"']*)",
         1,
         split=False,
     ),
