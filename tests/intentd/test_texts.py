@@ -126,6 +126,22 @@ def test_where_git_does_not_say_the_usual_file_of_the_user_counts(
     assert read("open.py") == "open.py"
 
 
+@pytest.mark.usefixtures("_home")
+@pytest.mark.parametrize("setting", ["core.excludesFile", "include.path", "includeIf.gitdir:/srv/.path"])
+def test_where_git_does_not_say_and_its_settings_may_name_an_ignore_file_nothing_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """I3: until git answers."""
+    root = repository(tmp_path / "work")
+    git(root, "config", "--global", setting, str(tmp_path / "none"))
+    for name in ("private.py", "open.py"):
+        (root / name).write_text(name)
+    with monkeypatch.context() as without_git:
+        without_git.setenv("PATH", "")
+        assert [Texts().look(str(root)).read(str(root / name)) for name in ("private.py", "open.py")] == [None, None]
+    assert Texts().look(str(root)).read(str(root / "open.py")) == "open.py"
+
+
 def test_the_rules_of_the_repository_hold_in_a_project_inside_it(tmp_path: Path) -> None:
     """I3"""
     project = tmp_path / "packages" / "one"

@@ -3,6 +3,7 @@ git keeps of where they are.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,8 @@ _NOT_THEIRS = frozenset(
 """Directories of other people's code; nobody asks about that. So is one where an environment is."""
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 OPT_OUT_FILE = ".noguessahead"
+REFUSES_ALL = "*"
+_NAMES_ONE = re.compile(r"(?i)excludesfile|\[\s*include")
 MAX_IGNORE_BYTES = 64 * 1024
 MAX_PATH_BYTES = 4096
 
@@ -171,13 +174,23 @@ def _line(file: Path) -> str:
 
 
 def _users_file(top: Path) -> Path | None:
-    """The ignore file for all of the user's repositories; where git does not say, the usual one."""
+    """The ignore file for all of the user's repositories.
+
+    Where git does not say, it is the usual one if no settings can name another; else a folder, which no rules can be
+    read from, so that nothing may be read until git answers.
+    """
     usual = user_config_path("git", appauthor=False) / "ignore"
     try:
         said = _users_file_by(str(top), str(usual), tuple(signature(str(file)) for file in _settings(top)))
     except git.Unanswered:
-        return usual
+        return top if any(map(_may_name_one, _settings(top))) else usual
     return top / said if said else None
+
+
+def _may_name_one(settings: Path) -> bool:
+    """Whether git's settings here name an ignore file, or lead to others that could."""
+    text = _text(str(settings)) if signature(str(settings)) else None
+    return text is not None and (text == REFUSES_ALL or _NAMES_ONE.search(text) is not None)
 
 
 @lru_cache(maxsize=32)
@@ -204,10 +217,10 @@ def _rules(files: tuple[tuple[bool, str, str, Signature], ...]) -> PathRules:
 def _text(file: str) -> str | None:
     """An ignore file that cannot be read might have refused anything."""
     if not Path(file).is_file():
-        return "*"
+        return REFUSES_ALL
     try:
         with Path(file).open("rb") as stream:
             data = stream.read(MAX_IGNORE_BYTES + 1)
     except OSError:
-        return "*"
-    return "*" if len(data) > MAX_IGNORE_BYTES else data.decode("utf-8-sig", errors="replace")
+        return REFUSES_ALL
+    return REFUSES_ALL if len(data) > MAX_IGNORE_BYTES else data.decode("utf-8-sig", errors="replace")

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import random
+import re
 import string
 import textwrap
 import uuid
@@ -58,6 +59,20 @@ def jwt(rng: random.Random) -> str:
 def armour(rng: random.Random, name: str, width: int, size: int) -> str:
     body = textwrap.wrap(base64_of(rng, size), width)
     return "\n".join(["-----BEGIN " + name + " KEY-----", *body, "-----END " + name + " KEY-----"])
+
+
+def many_numbers(rng: random.Random, length: int) -> str:
+    """As nearly all of that length are."""
+    while len(re.findall(r"\d+", text := draw(rng, BASE62, length))) < 5:
+        pass
+    return text
+
+
+SERVICES = (
+    *("gs" + "k_", "xa" + "i-", "r" + "8_", "pp" + "lx-", "nt" + "n_", "lin_" + "api_", "fm" + "2_", "dp." + "pt."),
+    *("sntr" + "ys_", "gls" + "a_", "HR" + "KU-", "fig" + "d_", "tskey" + "-auth-", "pc" + "sk_", "dckr" + "_pat_"),
+    *("sq0" + "atp-", "nf" + "p_", "EA" + "AA", "bk" + "ua_", "secr" + "et_", "pscale" + "_tkn_", "nv" + "api-"),
+)
 
 
 # kind: (the secret, the assignment around it with {} for the secret)
@@ -159,6 +174,47 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "base64 secret": (
         lambda r: base64_of(r, r.choice([24, 32, 48])),
         ("ENCRYPTION_KEY={}", 'signing_key: "{}"', '"refresh_token": "{}"', "secret = '{}'", "session_token = {}"),
+    ),
+    "further words": (
+        lambda r: r.randbytes(r.choice([16, 24, 32])).hex(),
+        (
+            "SECRET_KEY_BASE={}",
+            "secret_key_base: {}",
+            "ENCRYPTION_KEY_PRIMARY={}",
+            'STRIPE_KEY_LIVE="{}"',
+            "API_KEY_V2={}",
+            '"secretKeyBase": "{}"',
+        ),
+    ),
+    "further password": (
+        lambda r: draw(r, BASE62 + "!%&*", r.randrange(9, 18)),
+        ("PASSWORD_PROD_DB={}", "DB_PASSWORD_RO={}", 'pw = "{}"', "auth=('bob', '{}')", 'user.set_password("{}")'),
+    ),
+    "hex service": (
+        lambda r: r.choice(["s" + "k-or-v1-", "s" + "k-", "sb" + "p_", "ruby" + "gems_"]) + r.randbytes(32).hex(),
+        ('OpenAI("https://openrouter.test/api/v1", "{}")', "Incorrect API key provided: {}", "llm keys set {}"),
+    ),
+    "service": (
+        lambda r: r.choice(SERVICES) + draw(r, BASE62, 44),
+        ("connecting with {} now", 'client = Client("{}")', "x = '{}'"),
+    ),
+    "unknown service": (
+        lambda r: "shop" + "kit_" + many_numbers(r, 44),
+        ("connecting with {} now", 'client = Client("{}")'),
+    ),
+    "dotted service": (
+        lambda r: r.choice(
+            [
+                f"{draw(r, BASE62, 14)}.atlas" + f"v1.{draw(r, BASE62, 67)}",
+                f"p{'at'}{draw(r, BASE62, 14)}.{r.randbytes(32).hex()}",
+            ]
+        ),
+        ("connecting with {} now", 'client = Client("{}")'),
+    ),
+    "webhook": (lambda r: draw(r, BASE62 + "-_", 68), ("https://discord.com/api/webhooks/123456789012345678/{}",)),
+    "dsn": (
+        lambda r: r.randbytes(16).hex(),
+        ("SENTRY_DSN=https://{}@o1.sentry.test/1", "init('https://{}@o1.test/1')"),
     ),
     "uuid key": (lambda r: str(uuid.UUID(bytes=r.randbytes(16), version=4)), ('api_key = "{}"', "HEROKU_API_KEY={}")),
 }

@@ -53,7 +53,7 @@ def sample(parts: Any, again: int) -> str:
 
 def _one(kind: str, value: Any, again: int) -> str:
     if kind == "LITERAL":
-        return chr(value)
+        return chr(int(value))
     if kind in ("IN", "ANY", "NOT_LITERAL"):
         fits = [char for char in CANDIDATES if kind != "IN" or _is_in(char, value)]
         return fits[0] if fits else _first(value)
@@ -83,7 +83,7 @@ def _has(char: str, kind: str, value: Any) -> bool:
 
 def _first(members: Any) -> str:
     kind, value = members[0]
-    return chr(value if str(kind) == "LITERAL" else value[0])
+    return chr(int(value if str(kind) == "LITERAL" else value[0]))
 
 
 def grows(work: Callable[[str], object], make: Callable[[int], str], size: int) -> float:

@@ -19,7 +19,7 @@ from intentd.plan.privacy.views import View
 Weight = Literal["password", "secret", "token", "key"]
 
 _NAMES: dict[Weight, str] = {
-    "password": r"pass_?words?|passwd|passwort|pwd|pass_?phrase|pass|contraseña|contrasena|mot_?de_?passe",
+    "password": r"pass_?words?|passwd|passwort|pwd|pass_?(?:phrase|code)|pass|pw|contraseña|contrasena|mot_?de_?passe",
     "secret": (
         r"secrets?|(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
         r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string"
@@ -31,14 +31,30 @@ _NAMES: dict[Weight, str] = {
     "key": r"keys?|salt|seed|iv|pin",
 }
 _SUFFIX = (
-    r"(?:[_-]?(?:\d{1,3}|id|prod|production|dev|test|staging|live|old|new|backup|value|val|string|text|raw|plain"
+    r"(?i:[_-]?(?:\d{1,3}|id|prod|production|dev|test|staging|live|old|new|backup|value|val|string|text|raw|plain"
     r"|b64|base64|hex|main|default|hash|env|here))?"
 )
+_MORE = r"(?P<more>(?:[_-][A-Za-z0-9]{1,20}|(?<=[a-z0-9])[A-Z][a-z0-9]{0,20}){0,4})"
+"""Further words, as in SECRET_KEY_BASE and passwordProdDb."""
+# A further word that makes it a name for something about the secret.
+_ABOUT = re.compile(
+    r"(?i)files?|encoder|path|dir|folder|len|length|size|min|max|count|counts|limit|num|number|names?|types?|kind|format|urls?|uri"
+    r"|hosts?|endpoint|fields?|inputs?|label|hint|placeholder|title|message|msg|errors?|prompt|regex|pattern|policy|rules?"
+    r"|validators?|validation|strength|reset|changed?|confirm|required|enabled|disabled|expire[sd]?|expiry|expiration|ttl"
+    r"|timeout|seconds|minutes|hours|days|age|at|time|date|created|updated|versions?|rotation|algorithms?|alg|method|func"
+    r"|function|fn|callback|handler|hashers?|provider|manager|service|store|storage|backend|class|cls|module|template"
+    r"|view|page|form|column|prefix|suffix|separator|encoding|charset|index|position|offset|start|end|refs?|reference|arn"
+    r"|ids|list|map|dict|set|group|usage|used|budget|per|is|has|for|from|to|in|not|command|cmd|helper|vars?|variable"
+    r"|example|iterations|rounds|attempts|retries|headers?|scopes?|domain|issuer|audience|region|source|status|state"
+    r"|visible|mode|level|params?|request|response|exception|info|config|settings|options|schema|model|table|test[s]?"
+    r"|fingerprint|signature|digest|checksum"
+)
+_IN_USE = re.compile(r"(?i)live|prod|production|staging")
 # Where a name can begin, found by an automaton: a name of many alternatives is slow to look for otherwise.
 _BEGIN = re2.compile("(?i)" + "|".join(_NAMES.values()))
 _TYPE = r"[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3}"
 _HEAD = re.compile(
-    "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}"
+    "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}{_MORE}"
     rf"(?:\\?[\"'`][ \t]{{0,20}}(?P<listed>,[ \t]{{0,20}}(?:default ?= ?)?)(?=[fbruFBRU]{{0,2}}\\?[\"'`])"
     r"|(?:\\?[\"'`])?\]?[ \t]{0,20}"
     rf"(?::[ \t]{{0,8}}{_TYPE} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{{0,20}})",
@@ -49,7 +65,7 @@ _TIGHT = re.compile(r"\w=\Z")
 _FIELD_BEFORE = re.compile(r"[\w.-]=[^\s=,(){};&]*(?: {1,4}|[;&])[\w.-]*\Z")
 _FIELD_BEHIND = re.compile(r"(?: {1,4}|[;&])[\w.-]{1,40}=(?=[^\s=])")
 _GLUED = re.compile(
-    r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD)"
+    r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD|PW)"
 )
 """As in DBPASS: the names of variables, but not the words and the passes of a compiler."""
 _PLACE_OR_NUMBER = re.compile(r"(?:~|\.{1,2})?(?:/[\w.@-]*)+|\d+")
@@ -136,6 +152,8 @@ def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
                 continue
             if across and (not view.joins(head.start(), head.end() + 1) or _ANNOTATED.search(head[0])):
                 continue
+            if across and "_" not in head["more"] and view.joins(*head.span("more")):  # The next line's word.
+                continue
             weight = _weight(view.text, head)
             for kind, start, end in _judged(view.text, head, weight, pattern is not _HEAD) if weight else ():
                 yield kind, start, end
@@ -147,7 +165,7 @@ def _heads(text: str) -> Iterator[re.Match[str]]:
     for begin in _BEGIN.finditer(text):
         head = _HEAD.match(text, begin.start()) if begin.start() >= done else None
         if head:
-            done = head.end()
+            done = head.start("more") if head["more"] else head.end()  # A further word may begin a better name.
             yield head
 
 
@@ -158,12 +176,21 @@ def _weight(text: str, head: re.Match[str]) -> Weight | None:
     name = _NAME.search(text, max(0, word - 40), word)
     before = name[0] if name else ""
     glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
-    if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd")):
+    if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd", "pw")):
         variable = _GLUED.fullmatch(before + head[weight]) and (_TIGHT.search(head[0]) or _KEY.search(head[0]))
         value = _value(text, head) if variable else None
         return weight if value and not _PLACE_OR_NUMBER.fullmatch(value.text) else None
-    parts = _PARTS.split(before + head[weight]) if weight in ("token", "key") else []
-    return None if any(_OPEN.fullmatch(part) for part in parts) else weight
+    more = _further(head)
+    parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []
+    if any(map(_OPEN.fullmatch, parts)) or any(map(_ABOUT.fullmatch, more)):
+        return None
+    in_use = weight == "key" and _IN_USE.search(head[0])
+    return "token" if in_use else weight
+
+
+def _further(head: re.Match[str]) -> list[str]:
+    """The words behind those that make it a secret's name."""
+    return list(filter(None, _PARTS.split(head.groupdict().get("more") or "")))
 
 
 def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
@@ -177,7 +204,8 @@ def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Itera
         alone = _is_secret(evolve(value, text=value.text + more[0]), weight, head, flag)
     if alone:
         end = value.start + len(value.text)
-        yield kind, value.start, _REST.match(text, end).end() if len(value.text) == MAX_BARE else end
+        rest = _REST.match(text, end) if len(value.text) == MAX_BARE else None
+        yield kind, value.start, rest.end() if rest else end
         if more is not None:
             yield kind, more[1], more[2]
 
@@ -191,7 +219,7 @@ def _value(text: str, head: re.Match[str]) -> _Value | None:
     broken = _NEXT.match(text, at)
     if broken:
         piece = _PIECE.match(text, broken.end())
-        if piece is None or not (piece[2] or _looks_random(piece[1], 16)):
+        if piece is None or not (piece[2] or looks_random(piece[1], 16)):
             return None
         return _Value(piece[1], piece.start(1), True, True)
     quoted = _QUOTED.match(text, at)
@@ -239,7 +267,7 @@ def _next_line(text: str, end: int, value: _Value, sure: bool) -> _Value | None:
     closes = value.quoted and bool(piece[2])
     alone = _ALONE.match(text, piece.end()) is not None
     padded = len(token) > 3 and token.endswith("=")
-    if not (closes or (sure and (padded or (alone and (mixed or not value.quoted)))) or _looks_random(token, 12)):
+    if not (closes or (sure and (padded or (alone and (mixed or not value.quoted)))) or looks_random(token, 12)):
         return None
     return _Value(token, piece.start(1), value.quoted, value.last)
 
@@ -252,7 +280,12 @@ def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -
         return False
     if _is_in_list(head) and not _is_no_word(text):
         return False
-    if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not _looks_random(text, 20)):
+    if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not looks_random(text, 20)):
+        return False
+    sure = _in_environment(head) and not head[0].startswith("PASS_")
+    if _further(head) and not (
+        sure or _is_no_word(text) or (weight == "password" and len(text) > 5 and _has_both(text))
+    ):
         return False
     if weight == "password":
         return _is_password(text, value, head, flag)
@@ -260,7 +293,7 @@ def _is_secret(value: _Value, weight: Weight, head: re.Match[str], flag: bool) -
         return _is_plain_secret(text, value, head)
     if _TOKEN.fullmatch(text) is None:
         return False
-    return _looks_random(text, 16 if weight == "token" else 20, uuid=weight == "token") or _is_mixed(text)
+    return looks_random(text, 16 if weight == "token" else 20, uuid=weight == "token") or _is_mixed(text)
 
 
 def _is_password(text: str, value: _Value, head: re.Match[str], flag: bool) -> bool:
@@ -322,10 +355,13 @@ def _is_in_list(head: re.Match[str]) -> bool:
 
 def _is_no_word(text: str) -> bool:
     """Whether it can hardly be the next name in a list."""
-    mixed = any(map(str.isdigit, text)) and any(map(str.isalpha, text))
-    return mixed and not (
+    return _has_both(text) and not (
         " " in text or _CODE.fullmatch(text) or all(map(_WORDS.fullmatch, re.split(r"[-_./:]+", text)))
     )
+
+
+def _has_both(text: str) -> bool:
+    return any(map(str.isdigit, text)) and any(map(str.isalpha, text))
 
 
 def _is_plain_secret(text: str, value: _Value, head: re.Match[str]) -> bool:
@@ -347,7 +383,7 @@ def _is_mixed(text: str) -> bool:
     return sum(one.isupper() != other.isupper() for one, other in pairwise(text)) / len(text) >= 0.3
 
 
-def _looks_random(text: str, least: int, uuid: bool = True) -> bool:
+def looks_random(text: str, least: int, uuid: bool = True) -> bool:
     """Whether no person wrote it: letters and digits mixed all over, or a UUID."""
     if len(text) < least or not (any(map(str.isdigit, text)) and any(map(str.isalpha, text))):
         return False

@@ -29,6 +29,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
+from intentd.plan.privacy.assigned import MAX_JUDGED, looks_random
 from intentd.plan.privacy.views import View
 
 DETECTORS: tuple[type[RegexBasedDetector], ...] = (
@@ -56,7 +57,8 @@ class Form:
     """How one secret looks: its pattern and the group that is secret.
 
     `hint` is a text without which it cannot be there, in lower case. `split`: it is so particular that it is looked for
-    across line breaks too. `random`: only with capitals and digits.
+    across line breaks too. `random`: only with capitals and digits, or as a hash. `apart`: only where it does not go on
+    from a word, and random all over.
 
     A search holds the interpreter's lock, so each has to take time in proportion to the text, whatever that is: what
     has to follow a part of any length is found by an automaton (`re2`), or that part has a bound.
@@ -68,6 +70,7 @@ class Form:
     group: int = 0
     split: bool = True
     random: bool = False
+    apart: bool = False
 
 
 # The part of a detector's match that is secret, where it is not the whole; what cannot be there without a hint.
@@ -97,7 +100,54 @@ def _own(kind: str, hint: str, pattern: str, group: int = 0, *, split: bool = Tr
     return Form(kind, re.compile(pattern, re.ASCII), hint, group, split, random)
 
 
+# How the tokens of further services begin.
+_SERVICES = (
+    r"gsk_|xai-|r8_|pplx-|sbp_|ntn_|secret_|lin_(?:api|oauth)_|fm[12]_|fo1_|dp\.(?:pt|st|ct|sa|scim|audit)\.|sntry[su]_"
+    r"|glsa_|glc_|NRAK-|NRII-|HRKU-|fig[dou]_|pul-|tskey-[a-z]{2,12}-|lsv2_(?:pt|sk)_|pcsk_|rubygems_|dckr_[po]at_|sq0[a-z]{3}-"
+    r"|PMAK-|ops_|nf[cpu]_|bk[up]a_|vercel_|vc[pciarkp]_|pscale_[a-z]{2,6}_|sk\.eyJ|ph[cx]_|tvly-|fc-|nvapi-|jina_"
+    r"|tgp_v1_|csk-|e2b_|sl\.|shippo_(?:live|test)_|dt0c01\.|sgp_|fw_|hf_|api_org_|CFPAT-|gl[a-z]{2,5}-"
+    r"|rpa_|rk-|xkeysib-|xsmtpsib-|sha256~|ctp_|cfut_|wandb_v1_|AC[TG]-"
+)
+
+
+def _service(pattern: str, hint: str = "") -> Form:
+    return Form("Service Token", re2.compile(pattern), hint, apart=True)
+
+
 _OWN = (
+    _service(rf"(?:{_SERVICES})[A-Za-z0-9_.=+/-]{{20,}}"),
+    _own("Service Token", "", r"(?<![\w+/-])(?:cio|EAAA|EZ[AT]K|ATCTT3)[A-Za-z0-9_-]{30,}", random=True),
+    _service(r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}", ".atlasv1."),
+    _service(r"pat[A-Za-z0-9]{14}\.[0-9a-f]{40,}", "pat"),
+    Form("Webhook", re2.compile(r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{5,30}/([\w-]{20,})"), "/webhooks/", 1),
+    Form("Webhook", re2.compile(r"webhook\.office\.com/webhookb2/([\w@/-]{20,})"), "/webhookb2/", 1),
+    _own(
+        "Token",
+        "",  # any short word before letters of both cases and three numbers
+        r"(?<![\w+/=.-])[a-z]{2,12}[_-](?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])(?=[0-9]{0,9}(?:[A-Za-z]{1,40}[0-9]{1,9}){3})"
+        r"[A-Za-z0-9]{32,}",
+    ),
+    _own("Token in an address", "://", r"://([\w~-]{20,200})@", 1, random=True),
+    _own(
+        "Credentials in a call",
+        "auth",
+        r"(?i)(?:auth\s?=\s?|basicauth)\(\s?[\"'][^\"'\n]{1,100}[\"'],\s{0,4}[\"']([^\"'\n]{3,200})[\"']",
+        1,
+    ),
+    _own(
+        "Password in a call",
+        "password(",
+        r"(?i)(?:set|check|change|make|verify|hash|reset|update|with)_?password\(\s?[\"'](?!password\b)([^\"'\n]{3,200})[\"']",
+        1,
+    ),
+    _own(
+        "docker login",
+        "login",
+        r"\b(?:docker|podman|helm)\b[^\n]{0,40}\slogin\b[^\n]{0,200}?\s-p[ =]?[\"']?([^\s\"']+)",
+        1,
+        split=False,
+    ),
+    _own("mysql", "mysql", r"\bmysql\w*\b[^\n]{0,200}?\s-p[\"']?([^\s\"']{4,})", 1, split=False),
     _own("GitHub Token", "gith", r"github_pat_[A-Za-z0-9_]{22,255}"),
     _own("GitHub Token", "gh", r"gh[opusr]_[A-Za-z0-9]{36,255}"),
     _own("GitLab Token", "glpat", r"glpat-[A-Za-z0-9_-]{20,}"),
@@ -148,6 +198,7 @@ _OWN = (
 FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
 
 _PLACEHOLDER = re.compile(r"\$(?:[{(]|[A-Z_][A-Z0-9_]*$|[a-z_][A-Za-z_]*$)|[{<]|%\(|\[redacted")
+_WORD = re.compile(r"[\w-]")
 _MAILBOX = re.compile(r"[a-z][a-z._-]*@")
 _MORE = re.compile(r"[A-Za-z0-9_\-+/=]*(?:\.[A-Za-z0-9_\-+/=]{8,})?")
 
@@ -160,7 +211,7 @@ def known(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
             continue
         for hit in form.pattern.finditer(view.text):
             start, end = hit.span(form.group)
-            if start == end or not _counts(form, view.text[start:end]):
+            if start == end or not _counts(form, view.text[start:end]) or (form.apart and _goes_on(view, start)):
                 continue
             if across and not _spans(view, hit, start):
                 continue
@@ -171,9 +222,17 @@ def known(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
 
 def _counts(form: Form, text: str) -> bool:
     """Whether it is no placeholder, and no words where words would match."""
-    if form.random and not (any(map(str.isdigit, text)) and any(map(str.isupper, text))):
+    mixed = any(map(str.isdigit, text)) and any(map(str.isupper, text))
+    if (form.random and not (mixed or looks_random(text, 32))) or (
+        form.apart and not looks_random(text[:MAX_JUDGED], 20)
+    ):
         return False
     return not (_PLACEHOLDER.match(text) or set(text) <= {"*", "x", "X", "."})
+
+
+def _goes_on(view: View, start: int) -> bool:
+    """Whether a word stands right before it, on the same line."""
+    return _WORD.fullmatch(view.text, start - 1, start) is not None and not view.joins(start - 1, start + 1)
 
 
 def _spans(view: View, hit: re.Match[str], start: int) -> bool:

@@ -13,7 +13,7 @@ from attrs import define, frozen
 # What a secret is made of: only a gap between two such characters is closed.
 _PART = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+/=.%~!$*&^@")
 _WRAPPED = re.compile(r"\\?\n")
-_NEXT_LINE = re.compile(r"\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*[fbrFBR]?[\"'`]?")
+_NEXT_LINE = re.compile(r"\n[ \t]*(?:[+\->|│#*]|E(?=[ \t]))?[ \t]*(?:[fbrFBR]?[\"'`])?")
 _LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}\Z")
 _TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
 _COLOUR = re.compile(r"(?:\\(?:x1[bB]|033|u001[bB]|e)\[[0-9;]{0,20}m)+")
