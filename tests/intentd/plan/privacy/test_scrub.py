@@ -197,6 +197,41 @@ def test_only_the_value_is_taken_out(line: str, left: str) -> None:
     assert scrub(line).text == left
 
 
+BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        (f"('Authorization', b'Basic {BASIC}')", "('Authorization', b'Basic [redacted]')"),
+        (f"map[Authorization:[Basic {BASIC}] X:[y]]", "map[Authorization:[Basic [redacted]] X:[y]]"),
+        ("Authorization: NqVwYS81VP7Hb1DX8pPd5khx", "Authorization: [redacted]"),
+        ("next=https%3A%2F%2Fbob%3Ahunter2xQ%40db.test", "next=https%3A%2F%2Fbob%3A[redacted]%40db.test"),
+        ("user%3Dbob%26password%3Dhunter2xQ%26x", "user%3Dbob%26password%3D[redacted]%26x"),
+        ("postgres://bob:hun/ter2@db/x", "postgres://bob:[redacted]@db/x"),
+        ("curl -b 'sid=jUStEkUdfMI7' https://a.test", "curl -b '[redacted]' https://a.test"),
+        ('{"name": "DB_PASSWORD", "value": "hunter2xQ"}', '{"name": "DB_PASSWORD", "value": "[redacted]"}'),
+        ("- name: DB_PASSWORD\n  value: hunter2xQ\n", "- name: DB_PASSWORD\n  value: [redacted]\n"),
+        ('<add key="Password" value="hunter2xQ"/>', '<add key="Password" value="[redacted]"/>'),
+        ('"db_password": {\n  "value": "hunter2xQ"', '"db_password": {\n  "value": "[redacted]"'),
+        ("default login bob password hunter2", "default login bob password [redacted]"),
+        ("bob:$apr1$4fWP36RO$fcFG4EnCtjBrNCKeRHp4s1", "bob:[redacted]"),
+        ("redis-cli -a hunter2xQ ping", "redis-cli -a [redacted] ping"),
+        ("ldapsearch -D cn=x -w hunter2xQ", "ldapsearch -D cn=x -w [redacted]"),
+        ("GET /x?access_token=p9NFa1SVaL8uHzwurOn21Y&y=1", "GET /x?access_token=[redacted]&y=1"),
+        ("GET /x?key=mo6aKtfopnyQPLns1UinW6khMLNT1U&y", "GET /x?key=[redacted]&y"),
+        ("ALTER USER bob WITH PASSWORD 'hunter2xQ'", "ALTER USER bob WITH PASSWORD '[redacted]'"),
+        ("CREATE USER bob IDENTIFIED BY 'hunter2xQ'", "CREATE USER bob IDENTIFIED BY '[redacted]'"),
+        ("assert 'hunter2xQ' == user.password", "assert '[redacted]' == user.password"),
+        ("ENV DB_PASSWORD hunter2xQ", "ENV DB_PASSWORD [redacted]"),
+        ("setenv DB_PASSWORD hunter2xQ", "setenv DB_PASSWORD [redacted]"),
+        ("eyJhbGciOiJSU0EifQ" + ".aB1cD2eF3g" * 4, "[redacted]"),
+    ],
+)
+def test_what_is_secret_is_taken_out_wherever_it_is_written(line: str, left: str) -> None:
+    assert scrub(line).text == left
+
+
 def test_a_key_that_was_cut_is_taken_out_without_its_first_or_last_line() -> None:
     rng = random.Random(SEED)
     rows = KINDS["pem rsa"][0](rng).split("\n")

@@ -86,6 +86,7 @@ _ELEMENT = re.compile(
 )
 _QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
+_QUERY = re.compile(r"[?&][\w.-]*\Z")
 _REST = re.compile(r"[^\s\"'`<>]*")
 _MARKS = r"[ \t]*+\n[ \t]*+(?:[+\->|│#*]|E(?=[ \t]))?+[ \t]*+"
 _NEXT = re.compile(_MARKS)
@@ -228,9 +229,12 @@ def _value(text: str, head: re.Match[str]) -> _Value | None:
     bare = _BARE.match(text, at, at + MAX_BARE)
     if bare is None:
         return None
-    end = bare.end()
+    field = _QUERY.search(text, max(0, head.start() - 40), head.start())
+    end = at + len(bare[0].partition("&")[0]) if field else bare.end()
+    if end == at:
+        return None
     rest = text[end : end + 3].lstrip(" \t")
-    return _Value(bare[0], at, False, not rest or rest[0] in "\n#")
+    return _Value(text[at:end], at, False, not rest or rest[0] in "\n#")
 
 
 def _continuation(text: str, value: _Value, sure: bool) -> tuple[str, int, int] | None:

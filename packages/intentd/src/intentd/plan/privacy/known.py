@@ -168,6 +168,51 @@ _OWN = (
     _own("PyPI Token", "pypi-ag", r"pypi-Ag[A-Za-z0-9_-]{50,}"),
     _own("OpenAI Token", "sk-", r"(?<![\w-])sk-[A-Za-z0-9_-]{20,}", random=True),
     Form("JSON Web Token", re2.compile(r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"), "eyj"),
+    _own("Credentials in an address", "%40", r"(?i)%3A%2F%2F[^\s%]{0,100}%3A(\S{1,200}?)%40", 1),
+    _own(
+        "Credentials in an address",
+        "://",
+        r"(?:postgres\w{0,10}|mysql|mariadb|mssql|mongodb|mongodb\+srv|rediss?|amqps?)://[^\s/:@]{0,100}:([^\s\"'`<>@]{1,200})@",
+        1,
+    ),
+    _own("Encoded field", "%3d", r"(?i)(?:passw(?:or)?d|pwd|secret|token|api_?key)%3D([^\s&%\"']{6,200})", 1),
+    _own("Password Hash", "$", r"\$(?:2[abxy]|1|5|6|7|y|apr1|argon2\w{1,2})\$[./A-Za-z0-9$=,+-]{20,200}"),
+    _own(
+        "Name and value",
+        "value",
+        r"(?i)(?:\b(?:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']?|[\"'])[\w.-]{0,40}"
+        r"(?:passw(?:or)?d|passphrase|secret|token|api_?key)\w{0,20}[\"']?(?:,|\s?[:=]\s?\{)?\s{0,40}"
+        r"[\"']?\bvalue[\"']?\s{0,4}[:=]\s{0,4}[\"']?([^\s\"',}<>]{3,400})",
+        1,
+        split=False,
+    ),
+    _own(
+        "Password in SQL",
+        "'",
+        r"(?i)\b(?:identified\s{1,4}by|with\s{1,4}(?:encrypted\s{1,4})?password|set\s{1,4}password(?:\s{1,4}for\s{1,4}\S{1,60})?\s?=)"
+        r"\s{0,4}'([^'\n]{3,200})'",
+        1,
+    ),
+    _own(
+        "Environment",
+        "env",
+        r"(?:\bENV|\bsetenv)[ \t]{1,8}\w{0,40}(?:PASS|PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|SECRET_?KEY)(?:_\w{1,20})?"
+        r"[ \t]{1,8}([^\s=]{4,})",
+        1,
+        split=False,
+    ),
+    _own(
+        "Compared Password", "==", r"[\"']([^\"'\n]{3,100})[\"'] ?== ?[\w.]{0,40}(?:password|passwd)\b", 1, split=False
+    ),
+    _own("redis-cli", "redis-cli", r"\bredis-cli\b[^\n]{0,200}?\s-a\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
+    _own("ldap", "ldap", r"\bldap[a-z]{2,20}\b[^\n]{0,200}?\s-w\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
+    _own(
+        "curl",
+        "curl",
+        r"curl\b[^\n]{0,300}?\s(?:-b|--cookie)[ =]?[\"']?([^\s\"'=]{1,60}=[^\n\"']{8,})",
+        1,
+        split=False,
+    ),
     _own("Hugging Face Token", "hf_", r"(?<!\w)hf_[A-Za-z0-9]{30,}"),
     _own("DigitalOcean Token", "_v1_", r"do[opr]_v1_[0-9a-f]{64}"),
     _own("Shopify Token", "shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
@@ -180,9 +225,10 @@ _OWN = (
     _own(
         "Authorization",
         "auth",
-        r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;]{8,})",
+        r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\[b]?[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;\]]{8,})",
         1,
     ),
+    _own("Authorization", "authorization", r"(?i)authorization[\"']?\s?[:=]\s?[\"']?([\w.+/=~-]{16,})", 1, random=True),
     _own("Bearer", "bearer", r"(?i)\bbearer\s+([\w.~+/-]{16,}=*)", 1, random=True),
     _own(
         "Cookie",
@@ -191,7 +237,7 @@ _OWN = (
         1,
         split=False,
     ),
-    _own("netrc", "machine", r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)", 1, split=False),
+    _own("netrc", "login", r"(?i)\b(?:machine\s+\S+|default)\s+login\s+\S+\s+password\s+(\S+)", 1, split=False),
     _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:([^\s\"']+)", 1, split=False),
     _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),
 )
@@ -200,7 +246,7 @@ FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
 _PLACEHOLDER = re.compile(r"\$(?:[{(]|[A-Z_][A-Z0-9_]*$|[a-z_][A-Za-z_]*$)|[{<]|%\(|\[redacted")
 _WORD = re.compile(r"[\w-]")
 _MAILBOX = re.compile(r"[a-z][a-z._-]*@")
-_MORE = re.compile(r"[A-Za-z0-9_\-+/=]*(?:\.[A-Za-z0-9_\-+/=]{8,})?")
+_MORE = re.compile(r"[A-Za-z0-9_\-+/=]*(?:\.[A-Za-z0-9_\-+/=]{8,})*")
 
 
 def known(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
