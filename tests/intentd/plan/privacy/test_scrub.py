@@ -232,6 +232,12 @@ def test_what_is_secret_is_taken_out_wherever_it_is_written(line: str, left: str
     assert scrub(line).text == left
 
 
+def test_a_secret_of_any_length_is_taken_out_whole() -> None:
+    """I3: also what is longer than what it takes to judge it."""
+    secret = "a1B2c3D4" * 400
+    assert scrub(f"DB_SECRET={secret}\ntoken: {secret}\n").text == f"DB_SECRET={REDACTED}\ntoken: {REDACTED}\n"
+
+
 def test_a_key_that_was_cut_is_taken_out_without_its_first_or_last_line() -> None:
     rng = random.Random(SEED)
     rows = KINDS["pem rsa"][0](rng).split("\n")

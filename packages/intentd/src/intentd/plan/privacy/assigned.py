@@ -98,7 +98,7 @@ _PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\
 _OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*\Z")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
 MAX_GOES_ON = 4_000
-MAX_BARE = 4_000
+MAX_BARE = 1_000
 MAX_JUDGED = 400
 """So many characters of a value decide what it is: a text of names alone would be judged once for each of them."""
 
@@ -200,13 +200,15 @@ def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Itera
         return
     kind = f"{weight} by name"
     alone = _is_secret(value, weight, head, flag)
+    if alone and len(value.text) == MAX_BARE:
+        rest = _REST.match(text, value.start + MAX_BARE)
+        end = rest.end() if rest else value.start + MAX_BARE
+        value = evolve(value, text=text[value.start : end], last=_ends_line(text, end))
     more = _continuation(text, value, alone)
     if more is not None and not alone:
         alone = _is_secret(evolve(value, text=value.text + more[0]), weight, head, flag)
     if alone:
-        end = value.start + len(value.text)
-        rest = _REST.match(text, end) if len(value.text) == MAX_BARE else None
-        yield kind, value.start, rest.end() if rest else end
+        yield kind, value.start, value.start + len(value.text)
         if more is not None:
             yield kind, more[1], more[2]
 
@@ -233,8 +235,12 @@ def _value(text: str, head: re.Match[str]) -> _Value | None:
     end = at + len(bare[0].partition("&")[0]) if field else bare.end()
     if end == at:
         return None
+    return _Value(text[at:end], at, False, _ends_line(text, end))
+
+
+def _ends_line(text: str, end: int) -> bool:
     rest = text[end : end + 3].lstrip(" \t")
-    return _Value(text[at:end], at, False, not rest or rest[0] in "\n#")
+    return not rest or rest[0] in "\n#"
 
 
 def _continuation(text: str, value: _Value, sure: bool) -> tuple[str, int, int] | None:
