@@ -58,7 +58,7 @@ def _one(kind: str, value: Any, again: int) -> str:
         fits = [char for char in CANDIDATES if kind != "IN" or _is_in(char, value)]
         return fits[0] if fits else _first(value)
     if kind.endswith("REPEAT"):
-        return sample(value[2], again) * max(value[0], min(again, int(value[1])))
+        return sample(value[2], again) * max(int(value[0]), min(again, int(value[1])))
     if kind == "BRANCH":
         return sample(value[1][0], again)
     if kind == "SUBPATTERN":
@@ -87,12 +87,16 @@ def _first(members: Any) -> str:
 
 
 def grows(work: Callable[[str], object], make: Callable[[int], str], size: int) -> float:
-    """How many times as long it takes for TIMES as much; 0 where it takes nothing."""
+    """How many times as long it takes for TIMES as much, the best of several; 0 where it takes nothing."""
     long, short = make(TIMES * size), make(size)
-    if (best := _timed(work, long)) < NOTHING_S:
+    if _timed(work, long) < NOTHING_S:
         return 0
-    best = min(best, *(_timed(work, long) for _ in range(2)))
-    return best / max(min(_timed(work, short) for _ in range(3)), NOTHING_S / MOST)
+    growth = float("inf")
+    for _ in range(4):
+        if growth > MOST:  # A busy machine makes one of them slow.
+            best = min(_timed(work, long) for _ in range(2))
+            growth = min(growth, best / max(min(_timed(work, short) for _ in range(2)), NOTHING_S / MOST))
+    return growth
 
 
 def _timed(work: Callable[[str], object], text: str) -> float:
@@ -129,7 +133,7 @@ def test_a_pattern_takes_time_in_proportion_to_the_text(name: str) -> None:
         for use in uses(name)
         for unit in units(pattern)
         for make in shapes(unit)
-        if (growth := grows(everything(pattern, use), make, 1_000)) > MOST
+        if (growth := grows(everything(pattern, use), make, 2_000)) > MOST
     }
     assert slow == {}
 

@@ -238,7 +238,7 @@ _OWN = (
         split=False,
     ),
     _own("netrc", "login", r"(?i)\b(?:machine\s+\S+|default)\s+login\s+\S+\s+password\s+(\S+)", 1, split=False),
-    _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:([^\s\"']+)", 1, split=False),
+    _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"']+)", 1, split=False),
     _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),
 )
 FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
