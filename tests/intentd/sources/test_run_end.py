@@ -2,15 +2,18 @@
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 from pathlib import Path
+from typing import IO
 
 import psutil
 import pytest
 
 from tests.intentd.sources.wrapping import (
     LIMIT_S,
+    PYTHON,
     SH,
     WRAPPER,
     Environment,
@@ -71,7 +74,7 @@ def test_a_script_without_an_interpreter_line_runs(environment: Environment, tmp
     assert ended.stdout == b"a b\n"
 
 
-@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1", "QUIT"])
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1", "QUIT", "PROF", "IO", "XCPU", "RTMIN"])
 def test_a_signal_to_the_wrapper_reaches_the_command_once(environment: Environment, name: str) -> None:
     """I1"""
     script = (
@@ -127,6 +130,76 @@ def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothi
         fifo.write_bytes(b"\n")
         assert command.stdout.read() == b"early\nlate\n"
         command.stdout.close()
+
+
+def is_let_go_of(end: IO[bytes]) -> bool:
+    """Whether soon nobody holds the other side any more."""
+    watch = select.poll()
+    watch.register(end, 0)
+    return bool(watch.poll(LIMIT_S * 1000))
+
+
+@pytest.mark.parametrize(("closed", "held"), [(1, 2), (2, 1)])
+def test_a_child_that_is_left_behind_holds_only_the_ends_that_it_has(
+    environment: Environment, tmp_path: Path, closed: int, held: int
+) -> None:
+    """I1: a pipeline goes on when the command has ended, though a daemon that it started still has the other output."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    script = f"(read line < {fifo}; echo late >&{held}) {closed}>/dev/null & exit 3"
+    with subprocess.Popen(
+        [*WRAPPER, SH, "-c", script],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as command:
+        outputs = {1: command.stdout, 2: command.stderr}
+        ends = [command.stdin, outputs[closed]]
+        assert command.wait(LIMIT_S) == 3
+        assert [end and is_let_go_of(end) for end in ends] == [True, True]
+        fifo.write_bytes(b"\n")
+        kept = outputs[held]
+        assert kept
+        assert kept.read() == b"late\n"
+
+
+def test_a_shell_has_a_commands_words_while_its_daemon_lives(open_screen: Open, tmp_path: Path) -> None:
+    """I1: also where the daemon still has the terminal."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    command = f"echo v; (read line < {fifo}) > /dev/null &"
+    line = f"x=$({' '.join(WRAPPER)} {SH} -c '{command}'); echo got $x; echo > {fifo}"
+    assert open_screen([SH, "-c", line], wrapped=False).end() == (b"got v\r\n", 0)
+
+
+def test_what_the_command_lets_go_of_is_let_go_of(environment: Environment, tmp_path: Path) -> None:
+    """I1: others in a pipeline see it while the command goes on."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    with subprocess.Popen(
+        [*WRAPPER, SH, "-c", f"exec < /dev/null > /dev/null; read line < {fifo}; echo end >&2"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as command:
+        assert command.stdin
+        assert command.stdout
+        assert command.stderr
+        assert is_let_go_of(command.stdin)
+        assert is_let_go_of(command.stdout)
+        fifo.write_bytes(b"\n")
+        assert command.stderr.read() == b"end\n"
+
+
+def test_a_command_sees_that_its_reader_has_left_before_it_prints(environment: Environment) -> None:
+    """I1: as `tail -f` looks for it."""
+    probe = f"import select, sys; p = select.poll(); p.register(1, 0); sys.exit(7 if p.poll({LIMIT_S} * 1000) else 8)"
+    command = subprocess.Popen([*WRAPPER, PYTHON, "-c", probe], env=environment, stdout=subprocess.PIPE)
+    assert command.stdout
+    command.stdout.close()
+    assert command.wait(2 * LIMIT_S) == 7
 
 
 @pytest.mark.parametrize("line", ["{}; {}", "{} < /dev/null; {}", "({}; {}) | cat"])

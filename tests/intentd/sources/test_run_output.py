@@ -170,13 +170,6 @@ def test_lost_output_is_said_and_is_no_success(environment: Environment, script:
     assert (ended.returncode, ended.stderr) == (status, NO_SPACE)
 
 
-def test_a_file_at_its_size_limit_is_said_too(environment: Environment, tmp_path: Path) -> None:
-    """I1: without us SIGXFSZ kills the command; the wrapper lives on to say it."""
-    line = f"ulimit -f 1; {' '.join(WRAPPER)} /usr/bin/head -c 2000 /dev/zero > {tmp_path / 'out'}"
-    ended = subprocess.run([SH, "-c", line], env=environment, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
-    assert (ended.returncode, ended.stderr) == (1, b"intentd: cannot write the output: File too large\n")
-
-
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_a_command_that_prints_nothing_succeeds_on_a_full_disk(environment: Environment) -> None:
     """I1"""

@@ -46,9 +46,10 @@ class Report(NamedTuple):
 class Monitor:
     """Our end of the channel to the monitor."""
 
-    def __init__(self, pid: int, channel: socket.socket) -> None:
+    def __init__(self, pid: int, channel: socket.socket, gate: int) -> None:
         self.pid = pid
         self._channel = channel
+        self._gate = gate
 
     def fileno(self) -> int:
         return self._channel.fileno()
@@ -60,6 +61,16 @@ class Monitor:
             return None
         pid, status = _REPORT.unpack(data)
         return Report(pid, None if status < 0 else status)
+
+    def release(self) -> None:
+        """Until now the command waits, and there is nothing of it yet."""
+        os.write(self._gate, b"!")
+        os.close(self._gate)
+
+    def give_up(self) -> None:
+        """Instead of `release`: there will be no command."""
+        os.close(self._gate)
+        self.wait()
 
     def resume(self, *, foreground: bool) -> None:
         """After a report of a stop: lets the command run on."""
@@ -83,23 +94,28 @@ def environment() -> dict[bytes, bytes]:
 
 
 def start(launch: Launch, close: Sequence[int]) -> Monitor:
-    """Forks the monitor, which forks the command. `close` are our descriptors that neither may hold."""
-    ignored = signal.signal(signal.SIGCHLD, signal.SIG_DFL) is signal.SIG_IGN  # or nobody learns how a child ended
+    """Forks the monitor, which forks the command. `close` are our descriptors that neither may hold.
+
+    Either may fail; the monitor then ends without a report. The command begins when it is released.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or nobody learns how a child ended
     ours, theirs = socket.socketpair()
+    gate, opened = os.pipe()
     pid = os.fork()
     if pid:
         theirs.close()
-        return Monitor(pid, ours)
+        os.close(gate)
+        return Monitor(pid, ours, opened)
     try:
         ours.close()
-        for fd in close:
+        for fd in (*close, opened):
             os.close(fd)
-        _monitor(launch._replace(ignores_children=ignored), theirs)
+        _monitor(launch, theirs, gate)
     finally:
         os._exit(1)
 
 
-def _monitor(launch: Launch, channel: socket.socket) -> NoReturn:
+def _monitor(launch: Launch, channel: socket.socket, gate: int) -> NoReturn:
     if launch.slave is not None:
         os.setsid()
         fcntl.ioctl(launch.slave, termios.TIOCSCTTY, 0)
@@ -108,7 +124,8 @@ def _monitor(launch: Launch, channel: socket.socket) -> NoReturn:
     pid = os.fork()
     if pid == 0:
         try:
-            _command(launch)
+            channel.close()  # where the monitor ends before it has reported, that is to be seen
+            _command(launch, gate)
         finally:
             os._exit(NOT_EXECUTABLE)
     with contextlib.suppress(OSError):  # whichever of us two comes first
@@ -209,13 +226,19 @@ def _kill_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _command(launch: Launch) -> NoReturn:
-    """In the command's own process: everything is put as it would be without us, then it becomes the command."""
+def _command(launch: Launch, gate: int) -> None:
+    """In the command's own process."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     if launch.slave is not None and launch.foreground:
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS_TERMINAL)
         _give_terminal(launch.slave, os.getpid())
+    if os.read(gate, 1):
+        become(launch)
+
+
+def become(launch: Launch) -> NoReturn:
+    """Everything of this process is put as it would be without us, then it becomes the command."""
     for target, fd in launch.fds.items():
         if fd is None:
             os.close(target)

@@ -14,6 +14,9 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from intentd.sources.descriptors import cover, keep_only
 
 CHUNK_BYTES = 64 * 1024
 TOGETHER_BYTES = 8 * 1024
@@ -24,6 +27,8 @@ PATIENCE_MS = 250
 _TERMINAL_HOLDS_BYTES = 64 * 1024
 """More than a terminal ever holds of what was written: what comes behind that the command has not printed."""
 _SETTLED_MS, _SETTLE_S = 20, 0.5
+_LINGER_MS = 250
+"""At its end a command closes all that it had. If it lives for so long after its output's end, it has closed that."""
 
 
 class Pump:
@@ -48,11 +53,13 @@ class Pump:
         self._write = write or write_all
         self._copied = 0
         self._over = False
-        self._ended, self._end = os.pipe()
+        self._open = True
         self._copying = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
 
     def start(self) -> None:
+        """OSError or RuntimeError where it cannot."""
+        self._ended, self._end = os.pipe()
         self._thread.start()
 
     def finish(self) -> None:
@@ -67,7 +74,7 @@ class Pump:
         watch = select.poll()
         watch.register(self.source, select.POLLIN)
         deadline = time.monotonic() + _SETTLE_S
-        while self._thread.is_alive() and time.monotonic() < deadline:
+        while self._open and self._thread.is_alive() and time.monotonic() < deadline:
             if not watch.poll(_SETTLED_MS if self._terminal else 0):
                 if self._copying.acquire(timeout=_SETTLE_S):
                     self._copying.release()
@@ -78,12 +85,28 @@ class Pump:
         watch = select.poll()
         watch.register(self.source, select.POLLIN)
         watch.register(self._ended, select.POLLIN)
-        while self._ended not in dict(watch.poll()):
+        if not self._terminal:
+            watch.register(self.target, 0)  # says only that its reader has left
+        while self._ended not in (ready := dict(watch.poll())):
             with self._copying:
-                if not self._copy():
-                    return
-        watch.unregister(self._ended)
-        self._copy_rest(watch)
+                if self.target in ready or not self._copy():
+                    break
+        else:
+            watch.unregister(self._ended)
+            self._copy_rest(watch)
+            return
+        if not self._terminal:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """So that the command, too, sees that nobody reads, and a reader that nothing more comes."""
+        self._open = False
+        os.close(self.source)
+        watch = select.poll()
+        watch.register(self._ended, select.POLLIN)
+        if not watch.poll(_LINGER_MS):
+            with contextlib.suppress(OSError):
+                cover(self.target)
 
     def _copy_rest(self, watch: select.poll) -> None:
         """What the command printed before it ended. Its children may hold the source open, and print on for ever."""
@@ -110,8 +133,6 @@ class Pump:
                 self._seen(data)
                 self._copied += len(data)
             elif data is not None:
-                if not self._terminal:
-                    os.close(self.source)  # so that the command, too, sees that nobody reads
                 return False
         return True
 
@@ -127,26 +148,36 @@ def _waiting_bytes(pipe: int) -> int:
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]  # type: ignore[no-any-return]
 
 
-def relay(pumps: Sequence[Pump]) -> None:
-    """Copies on for what outlives the command (its background children) until they have closed their ends."""
-    sources = {pump.source: pump.target for pump in pumps}
-    watch = select.poll()
-    for source in sources:
-        watch.register(source, select.POLLIN)
-    while sources:
-        for source, _ in watch.poll():
-            data = read(source)
-            if data == b"" or (data and not _relayed(sources[source], data)):
-                watch.unregister(source)
-                os.close(source)
-                del sources[source]
+def relay(pumps: Sequence[Pump]) -> NoReturn:
+    """In a process of its own: copies on for what outlives the command (its background children).
 
-
-def _relayed(target: int, data: bytes) -> bool:
+    It lets go of all that is not theirs, of each output as soon as they have closed it, and ends with the last.
+    """
     try:
-        return write_all(target, data)
-    except OSError as fault:
-        complain(fault)
+        kept = keep_only({fd for pump in pumps for fd in (pump.source, pump.target)})
+        targets = {kept[pump.source]: kept[pump.target] for pump in pumps}
+        sources = {target: source for source, target in targets.items()}
+        watch = select.poll()
+        for source, target in targets.items():
+            watch.register(source, select.POLLIN)
+            watch.register(target, 0)
+        while targets:
+            for fd, _ in watch.poll():
+                source = sources.get(fd, fd)
+                if source in targets and not (fd == source and _relayed(source, targets[source])):
+                    for end in (source, targets.pop(source)):
+                        watch.unregister(end)
+                        os.close(end)
+    finally:
+        os._exit(0)
+
+
+def _relayed(source: int, target: int) -> bool:
+    """False at the end, and where nobody takes it any more: there is nobody left to tell why."""
+    data = read(source)
+    try:
+        return data != b"" and (data is None or write_all(target, data))
+    except OSError:
         return False
 
 

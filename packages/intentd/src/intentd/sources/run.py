@@ -5,28 +5,34 @@ command waits until all of them are imported, so they keep to what is quick to i
 """
 
 import contextlib
+import errno
 import os
 import select
 import signal
+import termios
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
+from intentd.sources.descriptors import Outlets, cover
 from intentd.sources.pty import TerminalPair, outer_terminal
 from intentd.sources.pump import Pump, complain, relay
 from intentd.sources.signals import (
     FORWARDED,
-    TO_COMMAND,
+    TO_GROUP,
     end_like,
     forget_signals,
     signal_others,
     stop_like,
     wake_on_signals,
 )
-from intentd.sources.tail import Tail
+from intentd.sources.tail import TAIL_BYTES, Tail
+from intentd.sources.watching import QUIET_S, goes_on
+from intentd.sources.written import Written
 
+_LACKS = (OSError, RuntimeError, termios.error)
+"""What is raised where a process, a thread, a descriptor or a terminal cannot be had."""
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
-_ANY_TERMINAL = os.makedev(5, 0)
 LOST_OUTPUT = 1
 """The exit status where the command ended well and its output could not be written."""
 
@@ -39,47 +45,24 @@ class Reporter(Protocol):
     def finished(self, status: int, total: int) -> None: ...
 
 
-class Outlets(NamedTuple):
-    """Our standard descriptors by what they are."""
-
-    closed: frozenset[int]
-    terminals: tuple[int, ...]
-    """Those on the same terminal as the first of them."""
-    others: tuple[int, ...]
-    """Those on another terminal: the command gets them as they are."""
-    pipes: tuple[int, ...]
-    """Output descriptors that are no terminals; only the first where both are the same open file."""
-    shared: bool
-
-    @property
-    def interactive(self) -> bool:
-        """Else others in the pipeline may want the keys: they are the command's only once it asks for them."""
-        return {0, 1} <= set(self.terminals)
-
-    @classmethod
-    def take(cls) -> "Outlets":
-        closed = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
-        for _ in closed:  # so that no descriptor of ours gets such a number
-            os.open(os.devnull, os.O_RDWR)
-        terminals = tuple(fd for fd in (0, 1, 2) if fd not in closed and os.isatty(fd))
-        others = tuple(fd for fd in terminals if not _same_terminal(fd, terminals[0]))
-        outputs = tuple(fd for fd in (1, 2) if fd not in closed and fd not in terminals)
-        terminals = tuple(fd for fd in terminals if fd not in others)
-        shared = len(outputs) == 2 and os.path.samestat(os.fstat(1), os.fstat(2))
-        return cls(closed, terminals, others, outputs[:1] if shared else outputs, shared)
-
-
 def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
     """Runs the command and ends as it does: with its exit status, or by its signal."""
     outlets = Outlets.take()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
-    outer = outer_terminal(outlets.terminals)
-    pair = None if outer is None else TerminalPair(outer, shared=not outlets.interactive)
-    command = Command(argv, outlets, pair)
+    mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED))
+    ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    bare = monitor.Launch(
+        tuple(argv), monitor.environment(), outlets.as_they_are, None, False, mask, ignores_children=ignores_children
+    )
+    command = Command(bare, outlets)
     try:
-        command.start(frozenset(mask))
+        command.prepare()
         reporter.started(argv, command.tail)
-        status = command.attend(frozenset(mask))
+        command.begin()
+    except _LACKS:
+        command.leave_terminal()
+        monitor.become(bare)
+    try:
+        status = command.attend()
     finally:
         command.leave_terminal()
     reporter.finished(status, command.tail.total)
@@ -89,21 +72,28 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
 
 
 class Command:
-    """The wrapped command while it lives."""
+    """The wrapped command while it lives. `bare` is how it would be started without us."""
 
-    def __init__(self, argv: Sequence[str], outlets: Outlets, pair: TerminalPair | None) -> None:
-        self.tail = Tail()
-        self._argv = tuple(argv)
+    def __init__(self, bare: monitor.Launch, outlets: Outlets) -> None:
+        self.tail: Tail
+        self._bare = bare
         self._outlets = outlets
-        self._pair = pair
+        self._pair: TerminalPair | None = None
         self._pumps: list[Pump] = []
+        self._written: list[Written] = []
 
-    def start(self, mask: frozenset[int]) -> None:
+    def prepare(self) -> None:
+        """Before there is a command: takes what it needs, or raises one of _LACKS."""
+        self.tail = Tail()
+        self._open_files()
+        outer = outer_terminal(self._outlets.terminals)
+        if outer is not None:
+            self._pair = TerminalPair(outer, shared=not self._outlets.interactive)
+        pair = self._pair
         pipes = {fd: os.pipe() for fd in self._outlets.pipes}
         foreground = self._choose_ground()
         fds = self._descriptors({fd: write for fd, (_, write) in pipes.items()})
-        pair = self._pair
-        launch = monitor.Launch(self._argv, monitor.environment(), fds, pair.slave if pair else None, foreground, mask)
+        launch = self._bare._replace(fds=fds, slave=pair.slave if pair else None, foreground=foreground)
         ours = [read for read, _ in pipes.values()] + ([pair.master] if pair else [])
         self._monitor = monitor.start(launch, ours)
         for _, write in pipes.values():
@@ -114,19 +104,31 @@ class Command:
             os.close(pair.slave)
             shown = next((fd for fd in self._outlets.terminals if fd > 0), pair.outer)
             self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, write=pair.write))
-        first = self._monitor.report()
-        self._pid = first.pid if first else 0
 
-    def attend(self, mask: frozenset[int]) -> int:
+    def begin(self) -> None:
+        """Lets the command begin, or raises one of _LACKS. No process is forked once there are threads."""
+        try:
+            first = self._monitor.report()
+            if first is None:
+                raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            self._pid = first.pid
+            self._woken = wake_on_signals()
+            for pump in self._pumps:
+                pump.start()
+            self._monitor.release()
+        except _LACKS:
+            self._monitor.give_up()
+            raise
+
+    def attend(self) -> int:
         """Pumps, forwards and waits until the command ends; its wait status."""
-        for pump in self._pumps:
-            pump.start()
-        woken = wake_on_signals()
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        status = self._loop(woken)
+        self._let_go()
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._bare.mask)
+        status = self._loop()
         self._monitor.wait()
         forget_signals(self.leave_terminal)
         self._drain()
+        self._read_back()
         return status
 
     def complain(self) -> bool:
@@ -139,6 +141,25 @@ class Command:
     def leave_terminal(self) -> None:
         if self._pair:
             self._pair.leave()
+
+    def _open_files(self) -> None:
+        """A file that we may not read is the command's all the same: then nobody reads what it holds."""
+        files = self._outlets.files
+        same = len(files) == 2 and os.path.samestat(os.fstat(1), os.fstat(2))
+        for fd in files[:1] if same else files:
+            with contextlib.suppress(OSError):
+                self._written.append(Written(fd))
+        self._reads_on = bool(self._written) and goes_on(self._bare.argv)
+
+    def _read_back(self) -> None:
+        for written in self._written:
+            self.tail.add(*written.read(TAIL_BYTES))
+
+    def _let_go(self) -> None:
+        """What of our own descriptors only the command is to hold: then others see when it lets go of them."""
+        ends = [0] if 0 not in self._outlets.terminals else []
+        with contextlib.suppress(OSError):
+            cover(*ends, *([2] if self._outlets.shared else []))
 
     def _choose_ground(self) -> bool:
         if not self._pair:
@@ -158,17 +179,19 @@ class Command:
         }
         for fd in self._outlets.terminals:
             fds[fd] = self._pair.slave if self._pair else fd
-        for fd in self._outlets.others:
+        for fd in (*self._outlets.others, *self._outlets.files):
             fds[fd] = fd
         for fd in self._outlets.closed:
             fds[fd] = None
         return fds
 
-    def _loop(self, woken: int) -> int:
+    def _loop(self) -> int:
         while True:
-            ready = self._wait(woken)
-            if woken in ready:
-                for number in os.read(woken, 256):
+            ready = self._wait()
+            if self._reads_on:
+                self._read_back()
+            if self._woken in ready:
+                for number in os.read(self._woken, 256):
                     self._forward(number)
             if self._pair and self._pair.outer in ready:
                 self._pair.take_keys()
@@ -185,9 +208,9 @@ class Command:
                     return report.status
                 self._stopped(os.WSTOPSIG(report.status))
 
-    def _wait(self, woken: int) -> set[int]:
+    def _wait(self) -> set[int]:
         watch = select.poll()
-        watch.register(woken, select.POLLIN)
+        watch.register(self._woken, select.POLLIN)
         watch.register(self._monitor, select.POLLIN)
         if self._pair:
             keys, room = self._pair.wants()
@@ -195,7 +218,7 @@ class Command:
                 watch.register(self._pair.outer, select.POLLIN)
             if room:
                 watch.register(self._pair.master, select.POLLOUT)
-        return {fd for fd, _ in watch.poll()}
+        return {fd for fd, _ in watch.poll(QUIET_S * 500 if self._reads_on else None)}
 
     def _give_keys(self, pair: TerminalPair) -> None:
         """Those that signal do so to all that is in the foreground; the inner terminal knows only of the command."""
@@ -223,10 +246,10 @@ class Command:
 
     def _kill(self, number: int) -> None:
         with contextlib.suppress(OSError):
-            if number in TO_COMMAND:
-                os.kill(self._pid, number)
-            else:
+            if number in TO_GROUP:
                 os.killpg(self._pid, number)
+            else:
+                os.kill(self._pid, number)
 
     def _stopped(self, number: int) -> None:
         """The command has stopped: it wants the terminal and can have it, or we stop as it did, until we may go on."""
@@ -251,22 +274,6 @@ class Command:
         for pump in self._pumps:
             pump.finish()
         left = [pump for pump in self._pumps if pump.left_open]
-        if left and os.fork() == 0:
-            try:
+        with contextlib.suppress(OSError):  # without a process for it nobody can stay for what comes
+            if left and os.fork() == 0:
                 relay(left)
-            finally:
-                os._exit(0)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
-def _same_terminal(one: int, other: int) -> bool:
-    """/dev/tty is another device, and any terminal: ours, as far as it matters."""
-    one_device, other_device = os.fstat(one).st_rdev, os.fstat(other).st_rdev
-    return one_device == other_device or _ANY_TERMINAL in (one_device, other_device)

@@ -6,11 +6,13 @@ import signal
 from collections.abc import Callable
 from typing import NoReturn
 
-_TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
+TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
 """What a terminal sends, it sends to the whole group."""
-TO_COMMAND = {signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM}
-FORWARDED = _TO_GROUP | TO_COMMAND
-_HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH}
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
+_OURS = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU, *_FAULTS}
+"""What nobody can forward, or what is said to this process alone."""
+FORWARDED = {number for number in signal.valid_signals() if number not in _OURS}
+_HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
 
 
 def wake_on_signals() -> int:
@@ -36,6 +38,7 @@ def forget_signals(leave: Callable[[], None]) -> None:
         leave()
         end_like(number)
 
+    signal.set_wakeup_fd(-1)
     for number in FORWARDED:
         if signal.getsignal(number) is _noted:
             signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)

@@ -21,10 +21,11 @@ class Tail:
         """All bytes so far, those that are not kept any more too."""
         return self._count[0]
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes, skipped: int = 0) -> None:
+        """`skipped` came before `data` and is not kept; then `data` fills the ring."""
         with self._lock:
             kept = data[-self._limit :]
-            total = self._count[0] + len(data)
+            total = self._count[0] + skipped + len(data)
             self._count[0] = total
             at = (total - len(kept)) % self._limit
             over = at + len(kept) - self._limit

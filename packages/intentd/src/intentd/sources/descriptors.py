@@ -1,0 +1,85 @@
+"""Owns the descriptors of `run`'s processes: what the standard ones are, and how a process lets go of the others'.
+
+Whoever reads what a command prints waits until nobody holds the other end any more. Each process of ours that outlives
+the command's own use of an end must have let go of it.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_ANY_TERMINAL = os.makedev(5, 0)
+_MOST_FDS = 1 << 20
+
+
+class Outlets(NamedTuple):
+    """Our standard descriptors by what they are."""
+
+    closed: frozenset[int]
+    terminals: tuple[int, ...]
+    """Those on the same terminal as the first of them."""
+    others: tuple[int, ...]
+    """Those on another terminal: the command gets them as they are."""
+    files: tuple[int, ...]
+    """Output descriptors that are regular files: as they are, too. A pipe would hide the file, and that it is full."""
+    pipes: tuple[int, ...]
+    """Output descriptors that are neither; only the first where both are the same open file."""
+    shared: bool
+
+    @property
+    def interactive(self) -> bool:
+        """Else others in the pipeline may want the keys: they are the command's only once it asks for them."""
+        return {0, 1} <= set(self.terminals)
+
+    @property
+    def as_they_are(self) -> dict[int, int | None]:
+        return {fd: None if fd in self.closed else fd for fd in (0, 1, 2)}
+
+    @classmethod
+    def take(cls) -> "Outlets":
+        closed = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
+        for _ in closed:  # so that no descriptor of ours gets such a number
+            os.open(os.devnull, os.O_RDWR)
+        terminals = tuple(fd for fd in (0, 1, 2) if fd not in closed and os.isatty(fd))
+        others = tuple(fd for fd in terminals if not _same_terminal(fd, terminals[0]))
+        outputs = tuple(fd for fd in (1, 2) if fd not in closed and fd not in terminals)
+        files = tuple(fd for fd in outputs if stat.S_ISREG(os.fstat(fd).st_mode))
+        pipes = tuple(fd for fd in outputs if fd not in files)
+        terminals = tuple(fd for fd in terminals if fd not in others)
+        shared = len(pipes) == 2 and os.path.samestat(os.fstat(1), os.fstat(2))
+        return cls(closed, terminals, others, files, pipes[:1] if shared else pipes, shared)
+
+
+def cover(*fds: int) -> None:
+    """Puts /dev/null in their places: we do not hold any more what was there, and nothing else gets their numbers."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def keep_only(fds: Iterable[int]) -> dict[int, int]:
+    """Closes all but these and covers the standard ones. Says where each is now."""
+    kept = {fd: fd if fd > 2 else os.dup(fd) for fd in fds}
+    first = 3
+    for fd in sorted(kept.values()):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, min(os.sysconf("SC_OPEN_MAX"), _MOST_FDS))
+    cover(0, 1, 2)
+    return kept
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _same_terminal(one: int, other: int) -> bool:
+    """/dev/tty is another device, and any terminal: ours, as far as it matters."""
+    one_device, other_device = os.fstat(one).st_rdev, os.fstat(other).st_rdev
+    return one_device == other_device or _ANY_TERMINAL in (one_device, other_device)

@@ -1,0 +1,93 @@
+"""I1: where a process, a thread, a descriptor or a terminal cannot be had, the command runs as without us, once."""
+
+import resource
+import subprocess
+
+import pytest
+
+from tests.intentd.sources.wrapping import LIMIT_S, PYTHON, SH, WRAPPER, Environment, Open
+
+LACKING = """
+import errno, importlib, os, sys, termios
+from intentd.cli import main
+
+name, at, calls = sys.argv[1], int(sys.argv[2]), 0
+module, *classes, attribute = name.split(".")
+owner = importlib.import_module(module)
+for one in classes:
+    owner = getattr(owner, one)
+real, fault = getattr(owner, attribute), {"termios": termios.error, "threading": RuntimeError}.get(module, OSError)
+
+def lacks(*args, **options):
+    global calls
+    calls += 1
+    if calls == at:
+        raise fault(errno.EMFILE, os.strerror(errno.EMFILE))
+    return real(*args, **options)
+
+setattr(owner, attribute, lacks)
+sys.exit(main(["run", "--", *sys.argv[3:]]))
+"""
+SCRIPT = "stty -a; tty >/dev/null && echo on a terminal; echo err >&2; grep SigBlk /proc/self/status; exit 7"
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("mmap.mmap", 1),
+        ("os.openpty", 1),
+        ("os.ttyname", 1),
+        *(("termios.tcgetattr", at) for at in (1, 2, 3, 4)),
+        *(("os.pipe", at) for at in (1, 2, 3, 4)),
+        ("socket.socketpair", 1),
+        *(("os.fork", at) for at in (1, 2)),
+        ("threading.Thread.start", 1),
+        ("threading.Thread.start", 2),
+    ],
+)
+def test_what_cannot_be_had_keeps_no_command_from_running(
+    open_screen: Open, environment: Environment, name: str, at: int
+) -> None:
+    """I1: on a terminal, and with its standard error on a pipe."""
+    lacking = [PYTHON, "-c", LACKING, name, str(at)]
+    command = [SH, "-c", SCRIPT]
+    without = open_screen(command, wrapped=False)
+    screen = open_screen([*lacking, *command], wrapped=False)
+    before = screen.settings()
+    assert screen.end() == without.end()
+    assert screen.settings() == before
+    seen = [
+        subprocess.run(
+            full, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False
+        )
+        for full in (command, [*lacking, *command])
+    ]
+    assert [(one.stdout, one.stderr, one.returncode) for one in seen[1:]] == [
+        (seen[0].stdout, seen[0].stderr, seen[0].returncode)
+    ]
+
+
+@pytest.mark.parametrize("limit", range(7, 20))
+def test_a_low_limit_of_open_files_keeps_no_command_from_running(environment: Environment, limit: int) -> None:
+    """I1"""
+    ended = subprocess.run(
+        [*WRAPPER, "/bin/ls", "-d", "/", "/no/such"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+        start_new_session=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert (ended.stdout, ended.returncode) == (b"/\n", 2)
+    assert ended.stderr.startswith(b"/bin/ls: ")
+
+
+def test_the_lack_of_a_process_for_what_is_left_behind_does_not_change_the_end(open_screen: Open) -> None:
+    """I1: the third fork of the wrapper is the one that would copy on."""
+    command = [SH, "-c", "sleep 60 & echo $!; exit 7"]
+    screen = open_screen([PYTHON, "-c", LACKING, "os.fork", "3", *command], wrapped=False)
+    seen, status = screen.end()
+    subprocess.run(["/bin/kill", "-9", seen.decode().strip()], check=False)
+    assert status == 7 << 8
