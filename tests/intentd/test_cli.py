@@ -1,5 +1,6 @@
 """The command line: help, exit statuses, one line for an error."""
 
+import io
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from intentd.cli import main
+from intentd.present import terminal
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +88,27 @@ def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pyt
     error = capsys.readouterr().err
     assert error.startswith("intentd: no intentd answers at ipc://")
     assert error.endswith("start it with 'intentd serve'\n")
+
+
+@pytest.mark.parametrize("words", [["explain"], ["fix", "2"], ["offers"], ["show", "1"]])
+def test_in_a_directory_that_is_gone_it_says_so(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(words) == 1
+    assert capsys.readouterr().err == "intentd: the current directory is gone; change to one that is there\n"
+
+
+def test_a_terminal_that_is_not_utf8_shows_what_it_can(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    latin = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), encoding="latin-1", write_through=True)
+    monkeypatch.setattr(sys, "stdout", latin)
+    monkeypatch.setattr(terminal, "show_status", lambda *_, **__: print("caf\xe9 \u2192 tea"))
+    main(["status"])
+    assert capfdbinary.readouterr().out == b"caf\xe9 ? tea\n"
 
 
 def test_the_neovim_plugin_is_small_and_where_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:

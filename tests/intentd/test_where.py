@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from intentd.config import load
-from intentd.where import config_file, find_socket
+from intentd.where import config_file, current_directory, find_socket
 
 
 @pytest.fixture(
@@ -40,3 +40,10 @@ def test_without_a_settings_file_no_settings_are_loaded(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     said = subprocess.run([sys.executable, "-c", looks], env=environment, capture_output=True, text=True, timeout=60)
     assert (said.stdout, said.stderr) == ("False\n", "")
+
+
+def test_a_directory_whose_name_is_no_utf8_is_told_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So `run` and the questions name the same one."""
+    (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    monkeypatch.chdir(tmp_path / os.fsdecode(b"caf\xe9"))
+    assert current_directory() == str(tmp_path / "caf\ufffd")

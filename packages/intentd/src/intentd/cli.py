@@ -3,6 +3,7 @@
 Modules are imported where a command needs them: a wrapped command must not wait for what only others use.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -33,11 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _show_plugin()
     with ends_at_once():
         from intentd.config import ConfigError
+        from intentd.where import LostDirectory
         from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 
     try:
         return _talk(options)
-    except (ConfigError, EndpointError, DaemonUnreachable, WireError) as fault:
+    except (ConfigError, LostDirectory, EndpointError, DaemonUnreachable, WireError) as fault:
         print(f"intentd: {fault}", file=sys.stderr)
         return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
@@ -91,6 +93,8 @@ def _talk(options: "argparse.Namespace") -> int:
     with ends_at_once():
         from intentd.present import terminal
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 cannot show all that a model says
     match options.command:
         case "explain" | "fix":
             offer = options.named or options.offer

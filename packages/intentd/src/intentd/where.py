@@ -1,4 +1,4 @@
-"""Owns where intentd's settings and its socket are found, for those who need nothing else of the settings."""
+"""Owns where intentd's settings, its socket and its user are found, for those who need nothing else of the settings."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,18 @@ from platformdirs import user_config_path
 from modelwire.endpoint import default_endpoint
 
 SOCKET_VARIABLE = "GUESSAHEAD_INTENTD"
+
+
+class LostDirectory(Exception):
+    """The current directory is gone. The message says what to do."""
+
+
+def current_directory() -> str:
+    """As everybody tells it to the daemon, who must not take one for two where its name is no UTF-8."""
+    try:
+        return bytes(Path.cwd()).decode(errors="replace")
+    except FileNotFoundError:
+        raise LostDirectory("the current directory is gone; change to one that is there") from None
 
 
 def config_dir() -> Path:

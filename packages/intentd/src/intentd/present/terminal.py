@@ -5,13 +5,13 @@ import json
 import math
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import attrs
 
 from intentd.config import Config
 from intentd.messages import INTENTD, Ask, DaemonStatus, GetOffers, GetPrompt, Offers, Pause, ShownPrompt
+from intentd.where import current_directory
 from modelwire.client import Connection
 from modelwire.messages import Acknowledged, Done, GetStatus, Reason, Tokens
 
@@ -21,7 +21,7 @@ _NAMES = {cls: name for name, cls in INTENTD.kinds.items()}
 
 
 def ask(config: Config, intent: str, *, offer: str | None, as_json: bool, stats: bool) -> int:
-    return asyncio.run(_ask(config, Ask(cwd=str(Path.cwd()), intent=intent, offer=offer), as_json, stats))
+    return asyncio.run(_ask(config, Ask(cwd=current_directory(), intent=intent, offer=offer), as_json, stats))
 
 
 async def _ask(config: Config, question: Ask, as_json: bool, stats: bool) -> int:
@@ -69,7 +69,7 @@ def _stats(done: Done) -> str:
 
 
 def show_offers(config: Config, *, as_json: bool) -> int:
-    answer: Offers = _question(config, GetOffers(cwd=str(Path.cwd())))
+    answer: Offers = _question(config, GetOffers(cwd=current_directory()))
     if as_json:
         print(json.dumps(attrs.asdict(answer)))
     for offer in () if as_json else answer.offers:
@@ -81,7 +81,7 @@ def show_offers(config: Config, *, as_json: bool) -> int:
 
 def show_prompt(config: Config, offer: str | None, *, fix: bool, as_json: bool) -> int:
     """The prompt as it is: in JSON byte for byte, as text without what would move the cursor."""
-    question = GetPrompt(cwd=str(Path.cwd()), intent="fix" if fix else "explain", offer=offer)
+    question = GetPrompt(cwd=current_directory(), intent="fix" if fix else "explain", offer=offer)
     answer: ShownPrompt = _question(config, question)
     if answer.doubt:
         print(f"intentd: {answer.doubt}", file=sys.stderr)

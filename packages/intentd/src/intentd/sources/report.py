@@ -13,6 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from intentd.sources.descriptors import keep_only
 from intentd.sources.tail import Tail
 from intentd.sources.watching import QUIET_S, Cycles, goes_on
 
@@ -29,7 +30,6 @@ NICER = 5
 """So much the command goes before its report: both want a processor at its start."""
 _ALONE_S = 3.0
 _CONNECT_S = 2.0
-_MOST_FDS = 1 << 20
 _END = struct.Struct("!iQ")
 _FOUND = b"!"
 
@@ -65,11 +65,7 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
         os.setsid()
         os.nice(NICER)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        os.closerange(3, channel.fileno())
-        os.closerange(channel.fileno() + 1, min(os.sysconf("SC_OPEN_MAX"), _MOST_FDS))
+        keep_only([channel.fileno()])
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
         from intentd.where import find_socket
@@ -89,15 +85,15 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
 async def _report(endpoint: str, argv: tuple[str, ...], tail: Tail, channel: socket.socket) -> None:
     import asyncio
     import uuid
-    from pathlib import Path
 
     from intentd.messages import INTENTD, CommandFinished, CommandStarted
+    from intentd.where import current_directory
     from modelwire.client import Connection
 
     channel.setblocking(False)
     words = tuple(os.fsencode(word).decode(errors="replace") for word in argv)
     async with Connection(endpoint, INTENTD, name="run", timeout=_CONNECT_S) as door:
-        command = CommandStarted(run=uuid.uuid4().hex, argv=words, cwd=bytes(Path.cwd()).decode(errors="replace"))
+        command = CommandStarted(run=uuid.uuid4().hex, argv=words, cwd=current_directory())
         story = _Story(door, command, tail)
         door.start(command)
         data = await story.end(channel, QUIET_S if goes_on(words) else None)
