@@ -9,6 +9,7 @@ import pytest
 
 from intentd import texts, workspace
 from intentd.plan.privacy import REDACTED, Scrubbed
+from intentd.sources import git as sources_git
 from intentd.texts import Texts, holds
 
 TOKEN = "ghp_" + "a1B2c3" * 6
@@ -140,6 +141,33 @@ def test_where_git_does_not_say_and_its_settings_may_name_an_ignore_file_nothing
         without_git.setenv("PATH", "")
         assert [Texts().look(str(root)).read(str(root / name)) for name in ("private.py", "open.py")] == [None, None]
     assert Texts().look(str(root)).read(str(root / "open.py")) == "open.py"
+
+
+@pytest.mark.usefixtures("_home")
+def test_a_look_that_git_did_not_answer_is_asked_for_once_and_does_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git was slow for a moment: what could not be read then is read the next time."""
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    root = repository(tmp_path / "work")
+    (root / "open.py").write_text("x")
+    git(root, "config", "--global", "core.excludesFile", str(tmp_path / "none"))
+    asked, answer = list[str](), sources_git.ignore_file
+
+    def slow_at_first(*words: str) -> str:
+        asked.append(words[0])
+        if len(asked) == 1:
+            raise sources_git.Unanswered
+        return answer(*words)
+
+    monkeypatch.setattr(sources_git, "ignore_file", slow_at_first)
+    look = Texts().look(str(root))
+    assert [look.read(str(root / "open.py")) for _ in range(2)] == [None, None]
+    assert len(asked) == 1
+    assert not holds(look.seen)
+    again = Texts().look(str(root))
+    assert again.read(str(root / "open.py")) == "x"
+    assert holds(again.seen)
 
 
 def test_the_rules_of_the_repository_hold_in_a_project_inside_it(tmp_path: Path) -> None:

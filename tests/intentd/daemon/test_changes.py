@@ -131,10 +131,14 @@ async def test_a_file_shows_no_change_where_git_does_not_say_what_it_held(
             raise held
         return held
 
-    monkeypatch.setattr(planner, "content", content)
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
     commit(house.workspace)
     (house.workspace / "shop" / "prices.py").write_text("RATE = 2\n")
     async with house.connect() as door:
-        await house.command(door, "plain")
-        shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
-    assert "last commit:\n(nothing)\n" in shown.messages[-1][1]
+        with monkeypatch.context() as mute:
+            mute.setattr(planner, "content", content)
+            await house.command(door, "plain")
+            shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        assert "last commit:\n(nothing)\n" in shown.messages[-1][1]
+        later: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+    assert ("+RATE = 2\n" in later.messages[-1][1]) == isinstance(held, Exception)  # which is no finding

@@ -185,15 +185,16 @@ class Planner:
             context=context,
             scale=scale,
             read=look.read,
-            before={one.path: partial(self._before, offering.workspace, one) for one in offering.changed},
+            before={one.path: partial(self._before, look, one) for one in offering.changed},
             hides=partial(look.hides, offering.command.cwd),
         )
 
-    def _before(self, workspace: str, changed: Changed) -> str | None:
+    def _before(self, look: Look, changed: Changed) -> str | None:
         """What a file held at the last commit, scrubbed whole (I3); None where that cannot be shown, or git is mute."""
         try:
-            data = content(workspace, changed.blob)
+            data = content(str(look.workspace.root), changed.blob)
         except Unanswered:
+            look.unsettle()
             return None
         return None if data is None or b"\0" in data else self._texts.fit(data)
 

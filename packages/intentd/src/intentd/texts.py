@@ -109,6 +109,12 @@ class Look:
                 self.note(str(file))
         for file in self.workspace.settings():
             self.note(str(file))
+        if self.workspace.undecided:
+            self.unsettle()
+
+    def unsettle(self) -> None:
+        """Something was not answered, which is no finding: the next look may see more."""
+        self.seen[str(self.workspace.root)] = UNSETTLED
 
     def note(self, path: str) -> None:
         """Before it is read: what is written meanwhile must show."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from attrs import frozen
+from attrs import define, field
 from platformdirs import user_config_path
 
 from intentd.plan.privacy import OWN_IGNORE_FILE, IgnoreFile, PathRules, in_denied_folder
@@ -50,11 +50,16 @@ def signature(path: str) -> Signature:
     return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino
 
 
-@frozen
+@define
 class Workspace:
-    """A workspace by its root."""
+    """A workspace by its root.
+
+    `undecided` from when git did not say which ignore file is the user's own, where its settings may name one: then
+    nothing may be read. It is not asked again here, so that one look sees one answer.
+    """
 
     root: Path
+    undecided: bool = field(default=False, init=False)
 
     def opted_out(self) -> bool:
         return any(signature(str(file)) for file in self.opt_outs())
@@ -117,7 +122,7 @@ class Workspace:
         Of two in one folder the later one counts, as git has it.
         """
         top = _top(self.root)
-        if users := _users_file(top):
+        if users := self._users_file(top):
             yield False, users, ""
         for folder in reversed(path.parents):
             if folder.is_relative_to(top):
@@ -126,6 +131,23 @@ class Workspace:
                 yield False, _git_folder(folder) / "info" / "exclude", inside
                 yield False, folder / ".gitignore", inside
                 yield True, folder / OWN_IGNORE_FILE, inside
+
+    def _users_file(self, top: Path) -> Path | None:
+        """The ignore file for all of the user's repositories.
+
+        Where git does not say, it is the usual one if no settings can name another; else a folder, which no rules can
+        be read from.
+        """
+        usual = user_config_path("git", appauthor=False) / "ignore"
+        settings = _settings(top)
+        if self.undecided:
+            return top
+        try:
+            said = _users_file_by(str(top), str(usual), tuple(signature(str(file)) for file in settings))
+        except git.Unanswered:
+            self.undecided = any(map(_may_name_one, settings))
+            return top if self.undecided else usual
+        return top / said if said else None
 
     def settings(self) -> tuple[Path, ...]:
         """The files in which git may be told of a further ignore file."""
@@ -171,20 +193,6 @@ def _line(file: Path) -> str:
             return os.fsdecode(stream.read(MAX_PATH_BYTES)).strip()
     except (OSError, ValueError):
         return ""
-
-
-def _users_file(top: Path) -> Path | None:
-    """The ignore file for all of the user's repositories.
-
-    Where git does not say, it is the usual one if no settings can name another; else a folder, which no rules can be
-    read from, so that nothing may be read until git answers.
-    """
-    usual = user_config_path("git", appauthor=False) / "ignore"
-    try:
-        said = _users_file_by(str(top), str(usual), tuple(signature(str(file)) for file in _settings(top)))
-    except git.Unanswered:
-        return top if any(map(_may_name_one, _settings(top))) else usual
-    return top / said if said else None
 
 
 def _may_name_one(settings: Path) -> bool:
