@@ -15,7 +15,7 @@ from intentd.limits import Limits
 from intentd.messages import Ask, CommandStarted, Complete, DaemonStatus
 from intentd.plan.turns import TurnError, build
 from intentd.shown import View
-from intentd.workers import TookTooLong, Workers
+from intentd.workers import MAX_LOST, NoThread, TookTooLong, Workers
 from modelwire.errors import WireError
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import House
@@ -191,6 +191,27 @@ async def test_work_that_loops_is_ended_and_makes_room() -> None:
     for _ in range(3):
         with pytest.raises(TookTooLong):
             await workers.do(loop)
+    assert await workers.do(lambda: 5) == 5
+
+
+async def test_threads_that_hang_are_bounded_and_make_room_when_they_have_ended() -> None:
+    workers, answers, begun = Workers(2, 0.01), threading.Event(), 0
+
+    def hang() -> None:
+        nonlocal begun
+        begun += 1
+        answers.wait(PATIENCE_S)
+
+    for _ in range(2 + MAX_LOST):
+        with pytest.raises(TookTooLong):
+            await workers.do(hang)
+    with pytest.raises(NoThread):
+        await workers.do(hang)
+    assert begun == 2 + MAX_LOST
+    answers.set()
+    for thread in workers._threads:
+        await asyncio.to_thread(thread.join, PATIENCE_S)
+    workers._seconds = PATIENCE_S
     assert await workers.do(lambda: 5) == 5
 
 

@@ -9,13 +9,16 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
+MAX_LOST = 8
+"""So many threads may hang, beside those at work, in calls that do not end, as those to a mute file system."""
+
 
 class TookTooLong(Exception):
     """The work had no end within its time."""
 
 
 class NoThread(Exception):
-    """The machine has no thread left for the work; later it may."""
+    """There is no thread left for the work; later there may be."""
 
 
 class _Enough(BaseException):
@@ -25,12 +28,15 @@ class _Enough(BaseException):
 class Workers:
     """At most `count` pieces of work go on; others wait. Each has `seconds`, counted from its own start.
 
-    A thread is made for each piece, as what never ends would hold a pool's for good, and the daemon's end with it.
+    A thread is made for each piece, as what never ends would hold a pool's for good, and the daemon's end with it. One
+    that does not end in time makes room for others, until MAX_LOST have not.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
+        self._count = count
         self._room = asyncio.Semaphore(count)
         self._seconds = seconds
+        self._threads: list[threading.Thread] = []
 
     async def do(self, work: Callable[[], Result]) -> Result:
         """What `work` gives or raises. Raises `NoThread`, and `TookTooLong`: what it still does is ended then, if it is
@@ -40,14 +46,18 @@ class Workers:
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         done.add_done_callback(self._over)
         thread = threading.Thread(target=_run, args=(work, done), name="intentd worker", daemon=True)
+        self._threads = list(filter(threading.Thread.is_alive, self._threads))
         try:
+            if len(self._threads) >= self._count + MAX_LOST:
+                raise RuntimeError("too many threads have not ended in time")
             thread.start()
         except RuntimeError as fault:
             done.cancel()
             raise NoThread(str(fault)) from None
+        self._threads.append(thread)
         expiry = done.get_loop().call_later(self._seconds, _expire, thread, done)
         done.add_done_callback(lambda _: expiry.cancel())
-        return await asyncio.shield(done)  # who asked may leave; the room is free when the thread has ended
+        return await asyncio.shield(done)  # who asked may leave; the room is free when the work has ended or its time
 
     def _over(self, done: "asyncio.Future[Result]") -> None:
         self._room.release()
