@@ -70,7 +70,7 @@ async def test_what_an_editor_shows_is_shortened_too_and_stays_so_while_it_is_ed
     house.app.speculator.paused = True
     text = "\n".join(["def f():", *[LINE] * 400, "    return 1"])
     view = View(workspace=str(house.workspace), path=str(house.workspace / "a.py"), version=1, text=text)
-    edited = View(workspace=view.workspace, path=view.path, version=2, text=f"{text}\n", selection=(0, 401))
+    edited = View(workspace=view.workspace, path=view.path, version=2, text=f"\n{text}\n", selection=(1, 402))
     async with house.connect() as door:
         await ask(house, door, view=View(**{**_fields(view), "selection": (0, 401)}))
         await ask(house, door, view=edited)
@@ -78,6 +78,20 @@ async def test_what_an_editor_shows_is_shortened_too_and_stays_so_while_it_is_ed
     assert tokens_of(long) > CONTEXT
     assert len(others) == 2
     assert all(tokens_of(turn) <= CONTEXT for turn in others)
+
+
+async def test_what_is_shortened_for_one_place_of_a_document_is_not_for_another(house: House) -> None:
+    house.modeld.script.answers[Turn] = dense
+    house.app.speculator.paused = True
+    code = [f"    x{number} = {number}" for number in range(60)]
+    text = "\n".join(["def table():", *[LINE] * 400, "def code():", *code])
+    view = View(workspace=str(house.workspace), path=str(house.workspace / "a.py"), version=1, text=text)
+    async with house.connect() as door:
+        for selection in ((401, 462), (0, 401), (401, 462)):
+            await ask(house, door, view=View(**{**_fields(view), "selection": selection}))
+    before, long, short, after = turns(house, speculative=False)
+    assert tokens_of(long) > CONTEXT >= tokens_of(short)
+    assert before == after
 
 
 async def test_a_completion_that_is_too_long_is_made_again(house: House) -> None:

@@ -3,6 +3,7 @@
 It decides nothing. What it reads comes through `texts`, so what it gives is fit to be sent (I3).
 """
 
+import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,7 +94,8 @@ class Planner:
         return kept.result
 
     def measured(self, name: str, turn: PlannedTurn, tokens: int) -> bool:
-        """Takes in how many tokens a turn of `name` has (`measured_as`, a document's path); whether they were too many.
+        """Takes in how many tokens a turn of `name` has (`measured_as`, or a completion's document); whether they were
+        too many.
 
         Then it is shorter from now on, guessed and asked alike (S10).
         """
@@ -242,8 +244,16 @@ def _fit(view: View, look: Look) -> View:
 
 
 def measured_as(offering: Offering) -> str:
-    """What its prompts' lengths are remembered by: what an editor shows is another offering with every edit."""
-    return offering.view.path if offering.view else offering.id
+    """What its prompts' lengths are remembered by.
+
+    What an editor shows is another offering with every edit; the line that it is about mostly stays. One dense place of
+    a document says nothing of its others.
+    """
+    view = offering.view
+    if view is None:
+        return offering.id
+    line = view.diagnostics[0].line if view.diagnostics else view.selection[0]
+    return hashlib.sha256(repr((view.path, view.part(line, line + 1))).encode(errors="replace")).hexdigest()
 
 
 def template_name(offering: Offering, intent: Intent) -> str:
