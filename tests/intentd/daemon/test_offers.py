@@ -1,5 +1,10 @@
 """Offers: where they come from, whose they are, and when they go away."""
 
+import errno
+import os
+from functools import partial
+from typing import Any
+
 import pytest
 
 from intentd.messages import CommandFinished, CommandQuiet, CommandStarted, GetOffers, Offers
@@ -70,6 +75,32 @@ async def test_a_command_that_watches_files_is_read_cycle_by_cycle(house: House)
         assert (await running.done()).reason is Reason.END
         assert len(await offers(house, door)) == 4
         assert not (await door.ask(CommandQuiet(run="watch", quiet=True))).found
+
+
+async def test_a_workspace_that_is_disconnected_keeps_its_offers_and_others_notice_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreached = str(house.workspace)
+    stats = {name: getattr(os, name) for name in ("stat", "lstat")}
+
+    def lost(name: str, path: Any, **options: Any) -> os.stat_result:
+        if str(path).startswith(unreached):
+            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+        seen: os.stat_result = stats[name](path, **options)
+        return seen
+
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        with monkeypatch.context() as away:
+            for name in stats:
+                away.setattr(os, name, partial(lost, name))
+            house.app.speculator.poke()
+            await house.until(door, lambda status: "cannot be reached" in status.reason)
+            assert (await door.ask(GetOffers(cwd="/"))).offers == ()
+            assert not any(task.done() for task in house.app._tasks)
+        await house.until(door, warm)
+        assert len(await offers(house, door)) == 4
 
 
 async def test_an_end_without_a_start_is_refused(house: House) -> None:

@@ -1,6 +1,8 @@
 """Files are watched while somebody wants them, and only those."""
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -41,7 +43,7 @@ async def heard() -> AsyncIterator[Heard]:
 
 async def test_a_change_is_told(heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LOOK_S", 10 * PATIENCE_S)
-    heard.watch.want(frozenset({str(tmp_path / "a.py")}))
+    await heard.watch.want(frozenset({str(tmp_path / "a.py")}))
     hearing = asyncio.create_task(heard.again())
     while not hearing.done():  # the watch starts a moment later
         (tmp_path / "a.py").write_text("x")
@@ -49,21 +51,21 @@ async def test_a_change_is_told(heard: Heard, tmp_path: Path, monkeypatch: pytes
     await hearing
 
 
-def test_others_do_not_matter(tmp_path: Path) -> None:
+async def test_others_do_not_matter(tmp_path: Path) -> None:
     watch = FileWatch(lambda: None)
-    watch.want(frozenset({str(tmp_path / "a.py")}))
+    await watch.want(frozenset({str(tmp_path / "a.py")}))
     assert watch._matters(Change.modified, str(tmp_path / "a.py"))
     assert not watch._matters(Change.modified, str(tmp_path / "b.py"))
 
 
-def test_the_number_of_directories_is_bounded_and_those_that_are_not_there_take_no_room(tmp_path: Path) -> None:
+async def test_the_number_of_directories_is_bounded_and_those_that_are_not_there_take_no_room(tmp_path: Path) -> None:
     watch = FileWatch(lambda: None)
-    names = [str(tmp_path / f"d{number}") for number in range(MAX_DIRECTORIES + 5)]
-    for name in names[4:]:
-        Path(name).mkdir()
-    watch.want(frozenset(f"{name}/a.py" for name in names))
+    folders = [tmp_path / f"d{number}" for number in range(MAX_DIRECTORIES + 5)]
+    for folder in folders[4:]:
+        folder.mkdir()
+    await watch.want(frozenset(str(folder / "a.py") for folder in folders))
     assert len(watch._directories) == MAX_DIRECTORIES
-    assert all(Path(name).is_dir() for name in watch._directories)
+    assert watch._directories <= set(map(str, folders[4:]))
 
 
 async def test_where_nothing_can_be_watched_it_is_looked_at_all_the_same(
@@ -74,7 +76,27 @@ async def test_where_nothing_can_be_watched_it_is_looked_at_all_the_same(
 
     monkeypatch.setattr(files, "awatch", refuse)
     monkeypatch.setattr(files, "LOOK_S", 0.01)
-    heard.watch.want(frozenset({str(tmp_path / "a.py")}))
+    await heard.watch.want(frozenset({str(tmp_path / "a.py")}))
     await heard.again()
     await heard.again()
     assert "files cannot be watched: no space left" in caplog.text
+
+
+async def test_a_mute_file_system_holds_nothing_up_and_what_was_watched_stays_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = FileWatch(lambda: None)
+    await watch.want(frozenset({str(tmp_path / "a.py")}))
+    answers, isdir = threading.Event(), os.path.isdir
+
+    def mute(name: str) -> bool:
+        return answers.wait(PATIENCE_S) if "mute" in name else isdir(name)
+
+    monkeypatch.setattr(os.path, "isdir", mute)
+    watch._looks._seconds = 0.05
+    wanting = asyncio.create_task(watch.want(frozenset({"/mute/a.py", str(tmp_path / "a.py")})))
+    await asyncio.sleep(0)
+    assert not wanting.done()
+    await wanting
+    assert watch._directories == {str(tmp_path)}
+    answers.set()

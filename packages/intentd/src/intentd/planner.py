@@ -26,7 +26,7 @@ from intentd.shown import View
 from intentd.sources.git import Unanswered, content
 from intentd.texts import Look, Texts, holds
 from intentd.workers import NoThread, TookTooLong, Workers
-from intentd.workspace import Signature
+from intentd.workspace import Signature, is_gone
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class Planner:
         except TookTooLong:
             raise _TooLong("its files take too long to look through for secrets") from None
         except NoThread:
-            raise TurnError("this machine can start no more threads: try again later") from None
+            raise TurnError("intentd can start no more threads: try again later") from None
 
     def _build(self, offering: Offering, template: Template, context: int, scale: float, look: Look) -> _Kept:
         result: PlannedTurn | TurnError
@@ -229,6 +229,8 @@ class Planner:
             return
         if not look.is_settled(path):
             raise TurnError("the file that failed is being written")
+        if text is None and not is_gone(path):
+            raise TurnError("the file that failed cannot be reached")
         raise Outdated("what failed is no longer in its file" if text else "the file that failed is gone")
 
 

@@ -268,8 +268,8 @@ class Speculator:
                 measured = partial(self.planner.measured, measured_as(offering), turn)
                 self._guesser.start(send, turn.key, account, measured)
         self._plans, self._no_turns = plans, no_turns
-        self.watch.want(self.planner.files_of(self._likeliest()))
         self._forget({plan.key for plan in plans.values()})
+        await self.watch.want(self.planner.files_of(self._likeliest()))
 
     @staticmethod
     def _account(offering: Offering, plans: Mapping[Wanted, Candidate]) -> str:

@@ -50,6 +50,17 @@ def signature(path: str) -> Signature:
     return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino
 
 
+def is_gone(path: str) -> bool:
+    """Whether nothing is there. Of what cannot be reached, as on a drive that is disconnected, nobody knows."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
 @define
 class Workspace:
     """A workspace by its root.
@@ -66,7 +77,7 @@ class Workspace:
 
     def opt_outs(self, path: Path | None = None) -> Iterator[Path]:
         """The files that opt `path` out, or the workspace: in each of its folders up to the repository's."""
-        top, below = _top(self.root), path or self.root.resolve() / OPT_OUT_FILE
+        top, below = _top(self.root), path or _real(self.root) / OPT_OUT_FILE
         return (folder / OPT_OUT_FILE for folder in below.parents if folder.is_relative_to(top))
 
     def place(self, path: str) -> Path | None:
@@ -173,8 +184,16 @@ def _is_not_theirs(root: Path, name: Path) -> bool:
 
 def _top(root: Path) -> Path:
     """Where git's rules begin: the repository that the workspace is in, else the workspace."""
-    real = root.resolve()
-    return next((folder for folder in (real, *real.parents) if (folder / ".git").exists()), real)
+    real = _real(root)
+    return next((folder for folder in (real, *real.parents) if signature(str(folder / ".git"))), real)
+
+
+def _real(root: Path) -> Path:
+    """With its links followed, as far as they lead anywhere."""
+    try:
+        return root.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return Path(os.path.normpath(root))
 
 
 def _git_folder(folder: Path) -> Path:

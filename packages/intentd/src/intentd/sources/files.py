@@ -5,10 +5,13 @@ Ignored files are never among those that matter, so a build or an installation b
 
 import asyncio
 import logging
+import os.path
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from watchfiles import Change, awatch
+
+from intentd.workers import NoThread, TookTooLong, Workers
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +29,20 @@ class FileWatch:
         self._files = frozenset[str]()
         self._directories = frozenset[str]()
         self._restart = asyncio.Event()
+        self._looks = Workers(1, LOOK_S)
 
-    def want(self, files: frozenset[str]) -> None:
-        """Watches these files from now on, and no others; they need not be there."""
+    async def want(self, files: frozenset[str]) -> None:
+        """Watches these files from now on, and no others; they need not be there.
+
+        While a file system is mute the directories stay that were watched before.
+        """
         self._files = files
-        directories = frozenset(_there(sorted({str(Path(file).parent) for file in files}))[:MAX_DIRECTORIES])
+        try:
+            found = await self._there(sorted({str(Path(file).parent) for file in files}))
+        except (TookTooLong, NoThread):
+            asyncio.get_running_loop().call_later(LOOK_S, self._changed)
+            return
+        directories = frozenset(found[:MAX_DIRECTORIES])
         if directories != self._directories:
             self._directories = directories
             self._restart.set()
@@ -39,13 +51,12 @@ class FileWatch:
         """Until it is cancelled."""
         while True:
             self._restart.clear()
-            there = _there(self._directories)
-            if not there:
-                await self._restart.wait()
-                continue
             try:
-                await self._watch(there)
-            except (OSError, RuntimeError) as fault:  # the system's number of watches is bounded, too
+                if there := await self._there(self._directories):
+                    await self._watch(there)
+                else:
+                    await self._restart.wait()
+            except (OSError, RuntimeError, TookTooLong, NoThread) as fault:  # the number of watches is bounded, too
                 log.warning("files cannot be watched: %s; they are looked at every %.0f s", fault, LOOK_S)
                 self._changed()
                 await asyncio.sleep(LOOK_S)
@@ -68,6 +79,6 @@ class FileWatch:
     def _matters(self, _: Change, path: str) -> bool:
         return path in self._files
 
-
-def _there(directories: Iterable[str]) -> list[str]:
-    return [name for name in directories if Path(name).is_dir()]
+    async def _there(self, directories: Iterable[str]) -> list[str]:
+        """Those that can be reached. Raises `TookTooLong`, `NoThread`."""
+        return await self._looks.do(lambda: list(filter(os.path.isdir, directories)))
