@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from intentd.plan.plain import plain_lines
 from intentd.plan.tools import Finding, Reader, catalogue, read_junit, read_reportlog
@@ -80,6 +81,35 @@ def test_pytest_without_a_summary_gets_its_ids_from_the_blocks() -> None:
 def test_what_a_test_prints_is_never_taken_for_a_failure() -> None:
     for recording in (*WHOLE, "pytest-no", "pytest-line", "pytest-no-summary"):
         assert not [f for f in read(recording) if "test_decoy" in (f.name or "")], recording
+
+
+@pytest.mark.parametrize("recording", [*WHOLE, "pytest-no-summary"])
+@pytest.mark.parametrize(
+    "printed", ["12 rows were read in 0.03s", "1 file passed in 0.03s of 2s", "== read in 0.03s =="]
+)
+def test_what_a_test_prints_ends_no_section(recording: str, printed: str) -> None:
+    rows = (RECORDED / f"{recording}.txt").read_text().split("\n")
+    more = [part for row in rows for part in ((row, printed) if "- Captured" in row else (row,))]
+    assert len(more) > len(rows)
+    found, told = (READER.read(plain_lines("\n".join(lines))) for lines in (rows, more))
+    assert [evolve(finding, excerpt="") for finding in told] == [evolve(finding, excerpt="") for finding in found]
+    assert any(printed in finding.excerpt for finding in told)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "2 failed in 0.05s",
+        "1 failed, 1 passed in 75.00s (0:01:15)",
+        "1 failed, 1 flaky in 0.05s",
+        "===== 1 failed, 2 subtests passed in 90000.00s (1 day, 1:00:00) =====",
+    ],
+)
+def test_the_last_line_ends_the_failures(last: str) -> None:
+    block = ["=== FAILURES ===", "___ test_a ___", "E   assert 1", "", "test_a.py:1: AssertionError", last]
+    assert [finding.name for finding in READER.read([*block, "___ test_b ___", "E   no", "b.py:1: E"])] == [
+        "test_a.py::test_a"
+    ]
 
 
 def test_the_excerpt_is_the_failures_own_block() -> None:

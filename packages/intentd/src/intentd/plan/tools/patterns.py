@@ -44,13 +44,13 @@ class Rule:
     """How one kind of finding looks.
 
     A block opens at a line that matches `begin`. It goes on while lines match `inside`, up to a line that matches `end`
-    (not part of it) or `last` (part of it); without these three it is that one line. After `last`, a line that matches
-    `again` within a few lines joins what follows (chained exceptions). `kind` "none" swallows the block; a table of
-    kinds is looked up by the group `kind`. `location`, `message` and `name` (one pattern or several, the first that
-    matches counts) are looked for in the block's lines and add to the groups of `begin`. `pick` says which location
-    counts, `pick_message` which run of lines has the message in its first. A location whose file matches `avoid`
-    counts only if there is no other. A finding whose message matches `unless`, or that lacks a group that is
-    `required`, is none.
+    or ends its `scope` (not part of it), or that matches `last` (part of it); without these three it is that one line.
+    After `last`, a line that matches `again` within a few lines joins what follows (chained exceptions). `kind` "none"
+    swallows the block; a table of kinds is looked up by the group `kind`. `location`, `message` and `name` (one pattern
+    or several, the first that matches counts) are looked for in the block's lines and add to the groups of `begin`.
+    `pick` says which location counts, `pick_message` which run of lines has the message in its first. A location whose
+    file matches `avoid` counts only if there is no other. A finding whose message matches `unless`, or that lacks a
+    group that is `required`, is none.
     """
 
     kind: Kind | Literal["none"] | Mapping[str, Kind]

@@ -69,7 +69,7 @@ class _Reading:
 
     def __init__(self, index: _Index) -> None:
         self._index = index
-        self._scopes: dict[str, tuple[str, Groups]] = {}
+        self._scopes: dict[str, tuple[Scope, Groups]] = {}
         self._block: _Block | None = None
 
     def findings(self, lines: Iterable[str]) -> Iterator[Finding]:
@@ -94,17 +94,21 @@ class _Reading:
 
     def _begin(self, line: str) -> "_Block | None":
         for tool, what, begins in self._index.at(line):
+            scope, groups = self._scopes.get(tool.name, (None, Groups()))
             if isinstance(what, Scope):
                 self._turn(tool, what, begins, line)
-            elif what.scope is None or self._scopes.get(tool.name, ("", {}))[0] == what.scope:
-                here = self._scopes.get(tool.name, ("", {}))[1]
-                return _Block(tool.name, what, here, line)
+            elif what.scope is None:
+                return _Block(tool.name, what, groups, line)
+            elif scope is not None and scope.name == what.scope:
+                return _Block(tool.name, what, groups, line, until=scope.end)
         return None
 
     def _turn(self, tool: Tool, scope: Scope, begins: bool, line: str) -> None:
         if begins:
-            self._scopes[tool.name] = (scope.name, _groups(scope.begin.search(line)))
-        elif self._scopes.get(tool.name, ("", {}))[0] == scope.name and not scope.begin.search(line):
+            self._scopes[tool.name] = (scope, _groups(scope.begin.search(line)))
+            return
+        now = self._scopes.get(tool.name)
+        if now is not None and now[0].name == scope.name and not scope.begin.search(line):
             del self._scopes[tool.name]
 
     def _closed(self) -> Iterator[Finding]:
@@ -122,6 +126,7 @@ class _Block:
     rule: Rule
     scope: Groups
     first: str
+    until: Any = None
     lines: list[str] = Factory(list)
     waiting: list[str] | None = None
     done: bool = False
@@ -136,7 +141,8 @@ class _Block:
         rule = self.rule
         if self.waiting is not None:
             return self._wait(line)
-        if len(self.lines) >= MAX_BLOCK_LINES or (rule.end is not None and rule.end.search(line)):
+        ends = (end for end in (rule.end, self.until) if end is not None)
+        if len(self.lines) >= MAX_BLOCK_LINES or any(end.search(line) for end in ends):
             self.done = True
             return [line]
         if rule.last is not None and rule.last.search(line):
