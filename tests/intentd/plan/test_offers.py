@@ -256,6 +256,14 @@ def test_what_one_tool_finds_through_a_pipe_replaces_nothing_of_another() -> Non
     ]
 
 
+def test_a_test_that_is_mended_loses_its_offer_though_another_tool_in_the_pipe_is_still_red() -> None:
+    book, piped = OfferBook(), evolve(EVENT, exit=None)
+    error = Failure(trigger="diagnostic", tool="mypy", name="a.py: arg-type", path="/w/a.py", message="m")
+    book.take(piped, (FIRST, error))
+    book.take(evolve(piped, output="===== 1 passed in 0.05s =====\nFound 1 error in 1 file\n"), (error,))
+    assert [offer.failure for offer in book.of("/w")] == [error]
+
+
 def test_of_more_failures_than_are_offered_none_loses_the_offer_that_it_has() -> None:
     book = OfferBook()
     many = [Failure(name=f"t.py::test_{number}", path="/w/t.py", message="m") for number in range(MAX_NEW + 10)]

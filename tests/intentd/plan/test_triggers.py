@@ -224,3 +224,25 @@ LOGGED = PASSED_AND_LOGGED.partition(".\n---")[0]
 def test_a_traceback_that_a_passing_command_prints_was_caught(output: str, exit: int | None, found: int) -> None:
     event = CommandEnded(workspace="/w", cwd="/w", exit=exit, output=output)
     assert len(find_failures(event, READER) or ()) == found
+
+
+CRASHED = LOGGED.partition("\n")[2]
+PASSED = "===== 3 passed in 0.05s =====\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "crashes"),
+    [
+        (PASSED + CRASHED, 1),
+        (CRASHED + PASSED, 0),
+        (CRASHED + PASSED + CRASHED, 1),
+        (PASSED + CRASHED + "\nSuccess: no issues found in 3 source files\n", 1),
+        ("All checks passed!\n" + CRASHED, 1),
+        (CRASHED + "\nAll checks passed!\n", 1),
+        (CRASHED + PASSED + "All checks passed!\n", 0),
+    ],
+)
+def test_a_program_that_crashes_behind_green_tests_has_crashed(output: str, crashes: int) -> None:
+    """Of what has no exit status a summary speaks for its own tool."""
+    event = CommandEnded(workspace="/w", cwd="/w", exit=None, output=output)
+    assert [failure.trigger for failure in find_failures(event, READER) or ()] == ["crash"] * crashes

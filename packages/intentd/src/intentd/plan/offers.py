@@ -74,7 +74,7 @@ class OfferBook:
         found = [_offering(event, command, failure, known.get(failure)) for failure in failures or ()]
         fresh, further = found[:MAX_NEW], set(map(_subject, found[MAX_NEW:]))
         before = self.of(event.workspace)
-        tools = {offer.failure.tool for offer in found} or (set() if event.argv else passed_by(event.output))
+        tools = {offer.failure.tool for offer in found} | (set() if event.argv else passed_by(event.output))
         kept = [
             offer
             for offer in before

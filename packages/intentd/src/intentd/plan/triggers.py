@@ -91,15 +91,18 @@ def find_failures(
     summaries = passed_by(event.output)
     if not found and reported is None and not summaries:
         return None
-    passed = event.exit == 0 or (event.exit is None and bool(summaries))
-    told = sorted(_without_echoes(found, passed=passed), key=_turn_of)
+    told = sorted(_without_echoes(found, _crashes(event, found, reader)), key=_turn_of)
     return tuple(dict.fromkeys(_failure(one, event.cwd) for one in told))
 
 
 def passed_by(output: str) -> frozenset[str]:
     """The tools that say at the end of the output that all was fine."""
-    end = plain("\n".join(output.split("\n")[-_SUMMARY_LINES:]))
+    end = _end(output)
     return frozenset(tool for tool, summary in _ALL_PASSED.items() if summary.search(end))
+
+
+def _end(output: str) -> str:
+    return plain("\n".join(output.split("\n")[-_SUMMARY_LINES:]))
 
 
 def _turn_of(found: Finding) -> tuple[int, bool]:
@@ -107,19 +110,32 @@ def _turn_of(found: Finding) -> tuple[int, bool]:
     return TRIGGERS.index(_trigger(found)), found.kind != "test_failed"
 
 
-def _without_echoes(found: Iterable[Finding], *, passed: bool) -> Iterator[Finding]:
-    """What is told twice counts once: a test runner's own traceback is no crash of a program.
-
-    Nor is one that a command has printed which `passed`: somebody caught it, but for one that ended a thread.
-    """
+def _without_echoes(found: Iterable[Finding], crashes: Sequence[Finding]) -> Iterator[Finding]:
+    """What is told twice counts once: a test runner's own traceback is no crash of a program."""
     told = list(found)
     tests = [one for one in told if one.tool in TEST_RUNNERS]
     for one in told:
         if one.kind == "crash":
             echoed = any(one.message and one.message in test.excerpt for test in tests)
-            if echoed or (passed and not one.excerpt.startswith("Exception in thread")):
+            if echoed or one not in crashes:
                 continue
         yield one
+
+
+def _crashes(event: CommandEnded, found: Sequence[Finding], reader: Reader) -> Sequence[Finding]:
+    """Those that nobody has caught. In a command that passed somebody has, but for one that ended a thread.
+
+    Without an exit status only a test runner's summary tells that, and only of what stands before it: what comes behind
+    may be another program's. A checker's tells nothing, for it runs nobody's code.
+    """
+    if event.exit is not None:
+        uncaught = () if event.exit == 0 else found
+    else:
+        end = _end(event.output)
+        said = [hit.end() for tool in TEST_RUNNERS & _ALL_PASSED.keys() for hit in _ALL_PASSED[tool].finditer(end)]
+        uncaught = reader.read(end[max(said) :].split("\n")) if said else found
+    crashes = [one for one in found if one.kind == "crash"]
+    return [one for one in crashes if one in uncaught or one.excerpt.startswith("Exception in thread")]
 
 
 def _failure(found: Finding, cwd: str) -> Failure:
