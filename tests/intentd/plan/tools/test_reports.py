@@ -78,6 +78,8 @@ def test_json_that_is_nested_too_deep_is_left_out() -> None:
         ("tests/test_a.py::t", "../tests/test_a.py", "/w/lib.py", "../tests/test_a.py::t"),
         ("tests/test_a.py::t", "lib.py", "/w/lib.py", "tests/test_a.py::t"),
         ("pkg/tests/test_a.py", "tests/test_a.py", "/w/pkg/tests/test_a.py", "tests/test_a.py"),
+        ("tests/a:b.py::t", "tests/a:b.py", "/w/tests/a:b.py", "tests/a:b.py::t"),
+        ("tests/[a/b.py::t[::1]", "tests/[a/b.py", "/w/tests/[a/b.py", "tests/[a/b.py::t[::1]"),
     ],
 )
 def test_an_id_in_a_report_log_names_its_file_from_where_pytest_ran(

@@ -147,6 +147,8 @@ def _of_report(report: dict[str, Any], kind: Kind, clean: Clean) -> Finding:
 def _from_here(nodeid: str, files: Iterable[str]) -> str:
     """The id with its file as the traceback names it, from where pytest ran: an id has it from pytest's root folder."""
     own, test = file_and_test(nodeid) if "::" in nodeid else (nodeid, "")
+    if not own:
+        return nodeid
     alike = [file for file in files if file and (f"/{file}".endswith(f"/{own}") or own.endswith(f"/{file}"))]
     return min(alike, key=lambda file: (file != own, file.startswith("/")), default=own) + ("::" if test else "") + test
 
