@@ -43,6 +43,9 @@ TOTAL = [
     "    return round(s, 2)",
 ]
 MENDED = [*TOTAL[:2], "    for item in items:", *TOTAL[3:]]
+METHOD = ["    def total(self):", "        return jsno"]
+NESTED = ["def outer():", "    def inner():", "        return 1", "    return inner"]
+FUNCTION = ["function f(a) {", "  const x = 1;", "  return g(x);", "}"]
 SCRIPT = ["import os", "import sys", "", "print(os.nmae)", "print(sys.argv)", "sys.exit(0)"]
 
 
@@ -64,6 +67,17 @@ SCRIPT = ["import os", "import sys", "", "print(os.nmae)", "print(sys.argv)", "s
         (SCRIPT, ["print(os.name)"]),
         (SCRIPT, ["print(os.name)", "print(sys.argv)", "sys.exit(0)"]),
         (SCRIPT[:2], ["import re"]),
+        (TOTAL, [*MENDED[:4], "    # (rest unchanged)", "    log(s)", MENDED[-1]]),
+        (TOTAL, [*MENDED[:6], "    # rest of the function unchanged"]),
+        (TOTAL, ["import math", "import re", "", *MENDED[:4], "    # existing checks", MENDED[-1]]),
+        (TOTAL, ["import math", "import re", "", *MENDED[:4], "    ...", MENDED[-1]]),
+        (TOTAL, ["def _check(s):", *["    assert s"] * 9]),  # what it calls, without itself
+        (METHOD, ["class Basket:", "    def total(self):", "        return jsno"]),
+        (METHOD, ["import json", "", "    def total(self):", "        return json"]),
+        (NESTED, NESTED[1:]),
+        (FUNCTION, ["const x = 2;", "const y = 3;", "const z = 4;", "return g(x);"]),
+        (["", "for x in y do", "  p(x)", "end"], ["p(x + 1)", "p(x)", "p(x)"]),
+        (SCRIPT, ["-import os", *(f" {line}" for line in SCRIPT[1:])]),
     ],
 )
 def test_a_diff_or_a_part_of_the_block_is_no_edit(now: list[str], code: list[str]) -> None:
@@ -93,6 +107,19 @@ def test_what_calls_itself_a_diff_is_one(kind: str) -> None:
         (["- one", "- tow"], ["- one", "- two"]),
         (["x = (", "  1", "+ 2"], ["x = (", "  1", "+ 2", ")"]),
         (["retrun 1"], ["return 1"]),
+        (TOTAL, ["import math", "", "", *MENDED]),
+        (TOTAL, ["_PLACES = 2", "", *MENDED[:-1], "    return round(s, _PLACES)"]),
+        (TOTAL, ["@pytest.mark.parametrize(", "    'items', [1]", ")", *MENDED]),
+        (METHOD, ["    @cached(", "        1", "    )", *METHOD]),
+        (TOTAL, ["def sum_of(items):", *MENDED[1:]]),
+        (["class P(Q):", "    def f(self):", "        pass"], ["class P(Q):", "    def f(self):", "        ..."]),
+        (["def f():", "    a()", "    b()"], ["def f():", "    # The rest is existing.", "    c()", "    b()"]),
+        (["f(", "    delta,", ")"], ["f(", "    -delta,", ")"]),
+        (["steps:", "  run: make", "  uses: x"], ["steps:", "  - run: make", "  - uses: x"]),
+        (["one", "two"], ["- one", "- two"]),
+        (["import os", "import sys", "import re", "", "print(re)"], ["import re", "", "print(re)"]),
+        (FUNCTION, [FUNCTION[0], "  const x = 2;", *FUNCTION[2:]]),
+        (["", ""], ["x = 1"]),
     ],
 )
 def test_a_block_that_is_shown_again_is_an_edit(now: list[str], code: list[str]) -> None:

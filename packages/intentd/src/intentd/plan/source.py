@@ -55,10 +55,18 @@ def block_at(lines: Sequence[str], index: int, limit: int) -> tuple[int, int]:
     return start, end
 
 
-def begins_block(lines: Sequence[str]) -> bool:
-    """Whether a function or class begins with these lines, behind decorators and comments."""
+def begins_with(lines: Sequence[str]) -> str:
+    """The name of the function or class that begins with these lines, behind decorators and comments; empty if none."""
     first = next((line for line in lines if line.strip() and not _BEFORE_HEAD.match(line)), "")
-    return _HEAD.match(first) is not None
+    found = _HEAD.match(first)
+    return found["name"] if found else ""
+
+
+def outermost(lines: Sequence[str]) -> dict[str, int]:
+    """The functions and classes that begin furthest left, and at which of the lines (from 0)."""
+    found = [(at, hit) for at, line in enumerate(lines) if (hit := _HEAD.match(line))]
+    left = min((len(hit["indent"]) for _, hit in found), default=0)
+    return {hit["name"]: at for at, hit in found if len(hit["indent"]) == left}
 
 
 def cut(text: str, limit: int) -> str:
