@@ -24,6 +24,7 @@ def test_lines_are_added_and_removed() -> None:
     assert mend("```\na\n```", 5, ["a", "c"]) == Mending(6, 7, ())
     assert mend("```\na\nb\n```", 5, ["a"]) == Mending(6, 6, ("b",))
     assert mend("```\na\na\n```", 5, ["a"]) == Mending(6, 6, ("a",))
+    assert mend("```\na\n```", 5, ["", ""]) == Mending(5, 5, ("a",))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,6 @@ def test_what_calls_itself_a_diff_is_one(kind: str) -> None:
         (["one", "two"], ["- one", "- two"]),
         (["import os", "import sys", "import re", "", "print(re)"], ["import re", "", "print(re)"]),
         (FUNCTION, [FUNCTION[0], "  const x = 2;", *FUNCTION[2:]]),
-        (["", ""], ["x = 1"]),
     ],
 )
 def test_a_block_that_is_shown_again_is_an_edit(now: list[str], code: list[str]) -> None:

@@ -74,6 +74,11 @@ _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 """Where a field stands alone in a test's title, or in the address of a page."""
 _KEY = re.compile(r"[\"'`][ \t]*:[ \t]*\Z")
 _ANNOTATED = re.compile(r":[^=]+=")
+_OF_ACCOUNT = re.compile(
+    r"(?i)db|database|sql|mysql|postgres|pg|redis|mongo|smtp|imap|e?mail|ftp|ssh|ldap|vpn|wifi|users?|admin|root|login"
+    r"|account|auth|app"
+)
+"""With one of these words, `pass` and `pw` with further words are a password, and no step of a compiler's."""
 _FLAG = re.compile(
     r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
     r"|(?P<secret>secret|api-?key|access-?key|secret-?key|private-?key)|(?P<token>token|auth|credentials))[ \t]{1,4}",
@@ -84,6 +89,12 @@ _ELEMENT = re.compile(
     r"|(?P<token>token))>[ \t]{0,8}(?=[^<>\s]{3,400}</)",
     re.IGNORECASE,
 )
+_PAIR = re.compile(
+    r"(?:\b(?i:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']?|[\"'])(?P<name>[\w.-]{0,40}?"
+    r"(?i:(?P<password>passw(?:or)?d|passphrase)|(?P<secret>secrets?|api_?key)|(?P<token>tokens?))"
+    rf"{_SUFFIX}{_MORE})[\"']?(?:,|\s?[:=]\s?\{{)?\s{{0,40}}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}"
+)
+"""As in `{"name": "DB_PASSWORD", "value": "…"}`."""
 _QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
 _QUERY = re.compile(r"[?&][\w.-]*\Z")
@@ -146,7 +157,7 @@ class _Value:
 
 def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
     """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
-    for pattern in (_HEAD,) if across else (_HEAD, _FLAG, _ELEMENT):
+    for pattern in (_HEAD,) if across else (_HEAD, _FLAG, _ELEMENT, _PAIR):
         done = 0
         for head in _heads(view.text) if pattern is _HEAD else pattern.finditer(view.text):
             if head.end() < done:  # It stands in a value that is taken out.
@@ -185,6 +196,8 @@ def _weight(text: str, head: re.Match[str]) -> Weight | None:
     parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []
     if any(map(_OPEN.fullmatch, parts)) or any(map(_ABOUT.fullmatch, more)):
         return None
+    if head[weight].lower() in ("pass", "pw") and more and not _in_environment(head):
+        return weight if any(map(_OF_ACCOUNT.fullmatch, [*_PARTS.split(before), *more])) else None
     in_use = weight == "key" and _IN_USE.search(head[0])
     return "token" if in_use else weight
 
@@ -232,7 +245,8 @@ def _value(text: str, head: re.Match[str]) -> _Value | None:
     if bare is None:
         return None
     field = _QUERY.search(text, max(0, head.start() - 40), head.start())
-    end = at + len(bare[0].partition("&")[0]) if field else bare.end()
+    behind = "&" if field else "}" if head.re is _PAIR else ""
+    end = at + len(bare[0].partition(behind)[0]) if behind else bare.end()
     if end == at:
         return None
     return _Value(text[at:end], at, False, _ends_line(text, end))
@@ -325,7 +339,12 @@ def _is_password(text: str, value: _Value, head: re.Match[str], flag: bool) -> b
 
 
 def _in_environment(head: re.Match[str]) -> bool:
-    """Whether it is written as a shell and its files do: NAME=value or --name=value, without a space."""
+    """Whether it is written as a shell and its files do: NAME=value or --name=value, without a space.
+
+    Or as a container's environment is listed: NAME and value apart.
+    """
+    if head.re is _PAIR:
+        return head["name"].isupper()
     if not head[0].endswith("=") or head[0].endswith("=="):
         return False
     return head[0].isupper() or _OPTION.search(head.string, max(0, head.start() - 40), head.start()) is not None

@@ -137,13 +137,23 @@ _OWN = (
     _own(
         "Password in a call",
         "password(",
-        r"(?i)(?:set|check|change|make|verify|hash|reset|update|with)_?password\(\s?[\"'](?!password\b)([^\"'\n]{3,200})[\"']",
+        r"(?i)(?:(?:check|change|make|verify|hash|with)_?password\(\s?"
+        r"|(?:set|reset|update)_?password\(\s?(?![\"'][^\"'\n]{1,200}[\"'],\s{0,4}[\"']))"
+        r"[\"'](?!password\b)([^\"'\n]{3,200})[\"']",
+        1,
+    ),
+    _own(
+        "Password in a call",  # behind the user's name, or the old one
+        "password(",
+        r"(?i)(?:set|check|change|verify|reset|update)_?password\(\s?[\"'][^\"'\n]{1,200}[\"'],\s{0,4}"
+        r"[\"']([^\"'\n]{3,200})[\"']",
         1,
     ),
     _own(
         "docker login",
         "login",
-        r"\b(?:docker|podman|helm)\b[^\n]{0,40}\slogin\b[^\n]{0,200}?\s-p[ =]?[\"']?([^\s\"']+)",
+        r"\b(?:docker|podman|helm)\b[^\n]{0,40}\slogin\b[^\n]{0,200}?\s-p[ =]?[\"']?"
+        r"(?![\d.:-]{1,40}:[\d-]{1,11}(?:/[a-z]{3})?(?:[\s\"']|$))([^\s\"']+)",  # no map of ports
         1,
         split=False,
     ),
@@ -177,15 +187,6 @@ _OWN = (
     ),
     _own("Encoded field", "%3d", r"(?i)(?:passw(?:or)?d|pwd|secret|token|api_?key)%3D([^\s&%\"']{6,200})", 1),
     _own("Password Hash", "$", r"\$(?:2[abxy]|1|5|6|7|y|apr1|argon2\w{1,2})\$[./A-Za-z0-9$=,+-]{20,200}"),
-    _own(
-        "Name and value",
-        "value",
-        r"(?i)(?:\b(?:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']?|[\"'])[\w.-]{0,40}"
-        r"(?:passw(?:or)?d|passphrase|secret|token|api_?key)\w{0,20}[\"']?(?:,|\s?[:=]\s?\{)?\s{0,40}"
-        r"[\"']?\bvalue[\"']?\s{0,4}[:=]\s{0,4}[\"']?([^\s\"',}<>]{3,400})",
-        1,
-        split=False,
-    ),
     _own(
         "Password in SQL",
         "'",
