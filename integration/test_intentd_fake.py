@@ -145,7 +145,7 @@ def test_a_command_that_watches_is_read_while_it_goes_on(user: User) -> None:
     script.write_text(f"#!/bin/sh\n{tests}\nread line < gate\n{tests}\nread line < gate\n")
     script.chmod(0o700)
     argv = [sys.executable, "-m", "intentd", "run", "--", "./ptw"]
-    watch = subprocess.Popen(argv, cwd=user.project, env=user.environment, stdout=subprocess.DEVNULL)
+    watch = subprocess.Popen(argv, cwd=user.project, env=user.environment, stdout=subprocess.PIPE)
     try:
         assert "test_calc.py::test_add" in user.until(warm)["offers"][0]["title"]
         (user.project / "calc.py").write_text("def add(a, b):\n    return  a + b\n")
@@ -153,7 +153,8 @@ def test_a_command_that_watches_is_read_while_it_goes_on(user: User) -> None:
         user.until(lambda status: not offered(status))
     finally:
         watch.terminate()
-    assert watch.wait(LIMIT_S) == -signal.SIGTERM
+        watch.communicate(timeout=LIMIT_S)
+    assert watch.returncode == -signal.SIGTERM
 
 
 def test_ctrl_c_stops_the_answer_and_the_model(user: User) -> None:

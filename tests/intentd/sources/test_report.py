@@ -1,7 +1,6 @@
 """What is told of a wrapped command, to a daemon that may be another one by then; its end waits only for one there."""
 
 import asyncio
-import select
 import socket
 
 import pytest
@@ -10,27 +9,26 @@ from attrs import evolve
 from intentd.app import App
 from intentd.messages import CommandStarted
 from intentd.sources import report
-from intentd.sources.report import DELIVERY_MS, DoorReporter
+from intentd.sources.report import DELIVERY_MS, LETTING_GO_MS, DoorReporter
 from intentd.sources.tail import Tail
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import RECORDED, House
 
 
-@pytest.mark.parametrize(("said", "waits"), [(b"", 0), (b"!", 1)])
+@pytest.mark.parametrize(("said", "waits"), [(b"-", [LETTING_GO_MS, 0]), (b"-!", [LETTING_GO_MS, 0, DELIVERY_MS])])
 def test_only_where_a_daemon_was_found_the_command_waits_for_its_report(
-    said: bytes, waits: int, monkeypatch: pytest.MonkeyPatch
+    said: bytes, waits: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[float] = []
-    monkeypatch.setattr(select, "select", lambda reads, writes, odd, seconds: asked.append(seconds))
+    asked: list[int] = []
+    monkeypatch.setattr(report, "is_ready", lambda fd, event, timeout_ms: asked.append(timeout_ms))
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     reporter = DoorReporter(None)
     reporter._channel = ours
-    if said:
-        theirs.send(said)
+    theirs.send(said)
     reporter.finished(256, 9)
     assert len(theirs.recv(64)) == report._END.size
-    assert asked == [DELIVERY_MS / 1000] * waits
+    assert asked == waits
     ours.close()
     theirs.close()
 

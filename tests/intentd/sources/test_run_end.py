@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.intentd.sources.wrapping import (
+    BASH,
     LIMIT_S,
     PYTHON,
     SH,
@@ -91,6 +92,42 @@ def test_a_signal_to_the_wrapper_reaches_the_command_once(environment: Environme
     command.stdout.close()
 
 
+def test_an_ignored_signal_reaches_a_command_that_handles_it(environment: Environment) -> None:
+    """I1: and one that does not goes on ignoring it, as what a script starts with `&`."""
+    script = "import signal, sys\n" + (
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(9))\n"
+        "assert signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN\n"
+        "print('ready', flush=True)\nsignal.pause()"
+    )
+    command = subprocess.Popen(
+        [*WRAPPER, PYTHON, "-c", script],
+        env=environment,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)],
+    )
+    assert command.stdout
+    assert command.stdout.readline() == b"ready\n"
+    command.send_signal(signal.SIGQUIT)
+    command.send_signal(signal.SIGINT)
+    assert command.wait(LIMIT_S) == 9
+    command.stdout.close()
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+def test_a_job_that_is_stopped_for_its_terminal_ends_with_its_wrapper(open_screen: Open) -> None:
+    """I1: somebody kills that."""
+    assert BASH
+    command = f"{' '.join(WRAPPER)} {SH} -c 'echo $$; read x < /dev/tty' < /dev/null"
+    line = f"set -m; {command} & until jobs | grep Stopped; do sleep 0.01; done; kill -9 %1"
+    for _ in range(5):
+        screen = open_screen([BASH, "-c", line], wrapped=False)
+        screen.until(b"Stopped")
+        pid = int(screen.seen.split()[0])
+        screen.end()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait(LIMIT_S)
+
+
 @pytest.mark.parametrize("group", [False, True])
 def test_a_wrapper_that_is_killed_takes_its_command_along(environment: Environment, group: bool) -> None:
     """I1: without a terminal, whether it was killed alone or with its whole group."""
@@ -164,6 +201,61 @@ def test_a_child_that_is_left_behind_holds_only_the_ends_that_it_has(
         assert kept.read() == b"late\n"
 
 
+def test_what_goes_on_in_the_background_outlives_ctrl_c(environment: Environment, tmp_path: Path) -> None:
+    """I1: what a script starts with `&` ignores it, and still has its output."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    script = f"{' '.join(WRAPPER)} {SH} -c '(read line < {fifo}; echo late) & exit 0'; echo ended; exec sleep 60"
+    with subprocess.Popen(
+        [SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    ) as command:
+        assert command.stdout
+        assert command.stdout.readline() == b"ended\n"
+        os.killpg(command.pid, signal.SIGINT)
+        assert command.wait(LIMIT_S) == -signal.SIGINT
+        fifo.write_bytes(b"\n")
+        assert command.stdout.read() == b"late\n"
+
+
+def test_a_slow_reader_of_what_is_left_behind_stops_no_other_output(environment: Environment, tmp_path: Path) -> None:
+    """I1"""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    script = f"(read line < {fifo}; yes & sleep 1; echo late >&2; kill $!) & exit 0"
+    with subprocess.Popen(
+        [*WRAPPER, SH, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as command:
+        assert command.stderr
+        assert command.stdout
+        assert command.wait(LIMIT_S) == 0
+        fifo.write_bytes(b"\n")
+        assert select.select([command.stderr], [], [], LIMIT_S)[0]
+        assert command.stderr.readline() == b"late\n"
+        command.stdout.close()
+
+
+def test_a_file_is_let_go_of_when_the_wrapper_ends(environment: Environment, tmp_path: Path) -> None:
+    """I1: the report may be slow; a program that was written can be started at once."""
+    program = """
+import sys, time
+from intentd.cli import main
+from intentd.sources import report
+real = report.keep_only
+
+def slow(fds):
+    time.sleep(0.5)
+    return real(fds)
+
+report.keep_only = slow
+main(["run", "--", *sys.argv[1:]])
+"""
+    (tmp_path / "run.py").write_text(program)
+    line = f"{PYTHON} run.py cat /bin/true > x && ./x"
+    (tmp_path / "x").touch(0o700)
+    ended = subprocess.run([SH, "-c", line], env=environment, cwd=tmp_path, timeout=LIMIT_S, check=False)
+    assert ended.returncode == 0
+
+
 def test_a_shell_has_a_commands_words_while_its_daemon_lives(open_screen: Open, tmp_path: Path) -> None:
     """I1: also where the daemon still has the terminal."""
     fifo = tmp_path / "gate"
@@ -191,6 +283,21 @@ def test_what_the_command_lets_go_of_is_let_go_of(environment: Environment, tmp_
         assert is_let_go_of(command.stdout)
         fifo.write_bytes(b"\n")
         assert command.stderr.read() == b"end\n"
+
+
+def test_what_else_the_command_lets_go_of_is_let_go_of(environment: Environment, tmp_path: Path) -> None:
+    """I1: a descriptor that it was given beside the standard ones."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    read, write = os.pipe()
+    script = f"import os; os.write({write}, b'ready'); os.close({write}); open({str(fifo)!r}).read()"
+    with subprocess.Popen([*WRAPPER, PYTHON, "-c", script], env=environment, pass_fds=[write]) as command:
+        os.close(write)
+        with os.fdopen(read, "rb") as end:
+            assert end.read(5) == b"ready"
+            assert is_let_go_of(end)
+        fifo.write_bytes(b"\n")
+        assert command.wait(LIMIT_S) == 0
 
 
 def test_a_command_sees_that_its_reader_has_left_before_it_prints(environment: Environment) -> None:

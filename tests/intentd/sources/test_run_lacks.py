@@ -1,6 +1,7 @@
 """I1: where a process, a thread, a descriptor or a terminal cannot be had, the command runs as without us, once."""
 
 import resource
+import signal
 import subprocess
 
 import pytest
@@ -17,11 +18,14 @@ owner = importlib.import_module(module)
 for one in classes:
     owner = getattr(owner, one)
 real, fault = getattr(owner, attribute), {"termios": termios.error, "threading": RuntimeError}.get(module, OSError)
+if name == "mmap.mmap" and at == 2:
+    fault = MemoryError
 
 def lacks(*args, **options):
     global calls
     calls += 1
     if calls == at:
+        os.kill(os.getpid(), int(os.environ.get("COMES", "0")))
         raise fault(errno.EMFILE, os.strerror(errno.EMFILE))
     return real(*args, **options)
 
@@ -35,6 +39,7 @@ SCRIPT = "stty -a; tty >/dev/null && echo on a terminal; echo err >&2; grep SigB
     ("name", "at"),
     [
         ("mmap.mmap", 1),
+        ("mmap.mmap", 2),
         ("os.openpty", 1),
         ("os.ttyname", 1),
         *(("termios.tcgetattr", at) for at in (1, 2, 3, 4)),
@@ -65,6 +70,50 @@ def test_what_cannot_be_had_keeps_no_command_from_running(
     assert [(one.stdout, one.stderr, one.returncode) for one in seen[1:]] == [
         (seen[0].stdout, seen[0].stderr, seen[0].returncode)
     ]
+
+
+@pytest.mark.parametrize("name", ["mmap.mmap", "threading.Thread.start"])
+def test_a_signal_that_comes_meanwhile_is_the_commands(environment: Environment, name: str) -> None:
+    """I1"""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        ended = subprocess.run(
+            [PYTHON, "-c", LACKING, name, "1", SH, "-c", "echo ran on"],
+            env={**environment, "COMES": str(int(number))},
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+        assert (ended.returncode, ended.stdout) == (-number, b"")
+
+
+def test_a_command_that_runs_alone_has_no_child_that_it_did_not_start(environment: Environment) -> None:
+    """I1: when the lack shows, there is a process for the report already."""
+    script = "import os\ntry: os.wait()\nexcept ChildProcessError: print('none')"
+    ended = subprocess.run(
+        [PYTHON, "-c", LACKING, "threading.Thread.start", "1", PYTHON, "-c", script],
+        env=environment,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert ended.stdout == b"none\n"
+
+
+def test_high_numbers_of_descriptors_stand_in_no_ones_way(open_screen: Open) -> None:
+    """I1: `select` knows them up to 1023."""
+    many = (
+        "import os, resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (1200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "null = os.open('/dev/null', 0)\nos.set_inheritable(null, True)\n"
+        "for fd in range(3, 1050): os.dup2(null, fd)\n"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    ask = "echo who >/dev/tty; read x </dev/tty; echo got $x >/dev/tty; exit 3"
+    command = f"{' '.join(WRAPPER)} {SH} -c '{ask}' </dev/null >/dev/null 2>&1"
+    screen = open_screen([PYTHON, "-c", many, SH, "-c", command], wrapped=False)
+    screen.until(b"who\r\n")
+    screen.type(b"me\r")
+    assert screen.end() == (b"who\r\nme\r\ngot me\r\n", 3 << 8)
 
 
 @pytest.mark.parametrize("limit", range(7, 20))

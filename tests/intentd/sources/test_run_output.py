@@ -1,7 +1,9 @@
 """I1: `run` changes no byte and no descriptor of what it wraps, and says what it could not write."""
 
 import os
+import select
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -150,29 +152,70 @@ def test_a_reader_that_leaves_stops_the_command_as_without(environment: Environm
     assert command.wait(LIMIT_S) == -signal.SIGPIPE
 
 
-FULL = Path("/dev/full")
-NO_SPACE = b"intentd: cannot write the output: No space left on device\n"
+@pytest.mark.parametrize("device", [os.devnull, "/dev/full"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "stat -L -c %t,%T /dev/stdout >&2; echo lost",
+        "{ dd bs=1 count=1 seek=3 if=/dev/zero 2>&1 >&3 | head -n 2 >&2; } 3>&1",
+        "exec true",
+    ],
+)
+def test_a_device_is_the_commands_own(environment: Environment, device: str, script: str) -> None:
+    """I1: it sees which it is, and meets what is wrong with it."""
+    seen = []
+    for wrapper in ((), WRAPPER):
+        with Path(device).open("wb") as place:
+            ended = subprocess.run(
+                [*wrapper, SH, "-c", script],
+                env=environment,
+                stdout=place,
+                stderr=subprocess.PIPE,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        seen.append((ended.returncode, ended.stderr))
+    assert seen[1] == seen[0]
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-@pytest.mark.parametrize(("script", "status"), [("echo lost", 1), ("echo lost; exit 7", 7), ("exec yes", -13)])
-def test_lost_output_is_said_and_is_no_success(environment: Environment, script: str, status: int) -> None:
-    """I1: a command that goes on writing notices at its next write."""
-    with FULL.open("wb") as full:
-        ended = subprocess.run(
-            [*WRAPPER, SH, "-c", script],
-            env=environment,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            timeout=LIMIT_S,
-            check=False,
+def test_datagrams_are_the_commands_own(environment: Environment) -> None:
+    """I1: each write is one."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with here, there:
+        here.settimeout(LIMIT_S)
+        script = "import os; [os.write(1, b'%d' % n) for n in range(3)]"
+        subprocess.run(
+            [*WRAPPER, PYTHON, "-c", script], env=environment, stdout=there.fileno(), timeout=LIMIT_S, check=True
         )
-    assert (ended.returncode, ended.stderr) == (status, NO_SPACE)
+        assert [here.recv(9) for _ in range(3)] == [b"0", b"1", b"2"]
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
-def test_a_command_that_prints_nothing_succeeds_on_a_full_disk(environment: Environment) -> None:
-    """I1"""
-    with FULL.open("wb") as full:
-        ended = subprocess.run([*WRAPPER, "/bin/true"], env=environment, stdout=full, timeout=LIMIT_S, check=False)
-    assert ended.returncode == 0
+@pytest.mark.parametrize("redirect", ["< /dev/null > /dev/tty", "< /dev/tty > /dev/null"])
+def test_a_terminal_that_is_open_one_way_serves_both(open_screen: Open, redirect: str) -> None:
+    """I1: the command asks and reads on it."""
+    ask = "echo who > /dev/tty; read x < /dev/tty; echo got $x > /dev/tty; exit 3"
+    ends = []
+    for wrapper in ("", " ".join(WRAPPER)):
+        screen = open_screen([SH, "-c", f"{wrapper} {SH} -c '{ask}' {redirect} 2>/dev/null"], wrapped=False)
+        screen.until(b"who\r\n")
+        screen.type(b"me\r")
+        ends.append(screen.end())
+    assert ends[1] == ends[0]
+
+
+def test_another_reader_may_come_to_a_fifo(environment: Environment, tmp_path: Path) -> None:
+    """I1: between the two nobody reads, and the command writes nothing."""
+    fifo, gate = tmp_path / "fifo", tmp_path / "gate"
+    os.mkfifo(fifo)
+    os.mkfifo(gate)
+    script = f"echo a; read line < {gate}; echo b; exit 3"
+    with subprocess.Popen([SH, "-c", f"exec {' '.join(WRAPPER)} {SH} -c '{script}' > {fifo}"], env=environment) as run:
+        with fifo.open() as first:
+            assert first.readline() == "a\n"
+        opened = gate.open("w")  # the command is beyond its first line
+        select.select([], [], [], 0.3)  # time for the wrapper to see it
+        with fifo.open() as second, opened:
+            opened.write("\n")
+            opened.flush()
+            assert second.read() == "b\n"
+        assert run.wait(LIMIT_S) == 3

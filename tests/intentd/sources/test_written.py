@@ -66,6 +66,7 @@ def test_a_file_is_as_without(environment: Environment, tmp_path: Path, line: st
         (">> out", b"8:err\nout\n"),
         ("> out 2>&1", b"8:out\nerr\n"),
         ("> out 2> err", b"8:out\nerr\n"),
+        ("1<> out", b"8:err\nout\n"),
     ],
 )
 def test_what_came_into_a_file_is_told(environment: Environment, tmp_path: Path, redirect: str, report: bytes) -> None:
@@ -97,6 +98,28 @@ def test_the_last_bytes_of_much_are_read_and_the_others_counted(tmp_path: Path) 
         assert written.read(4) == (b"", 0)
         os.pwrite(file.fileno(), b"new", 3)
         assert written.read(4) == (b"new", 0)
+
+
+@pytest.mark.parametrize("name", ["echo", "ptw"])
+def test_a_file_that_cannot_be_read_any_more_changes_no_end(
+    environment: Environment, tmp_path: Path, name: str
+) -> None:
+    """I1: also while a command that goes on is read."""
+    program = """
+import os, sys
+from intentd.cli import main
+
+def fails(*_):
+    raise OSError(5, "Input/output error")
+
+os.pread = fails
+main(["run", "--", *sys.argv[1:]])
+"""
+    (tmp_path / "run.py").write_text(program)
+    (tmp_path / name).write_text("echo out; sleep 1; echo end; exit 7\n")
+    (tmp_path / name).chmod(0o700)
+    assert sh(f"{PYTHON} run.py ./{name} > out", environment, tmp_path) == (b"", 7)
+    assert (tmp_path / "out").read_bytes() == b"out\nend\n"
 
 
 def test_a_file_that_may_not_be_read_is_the_commands_all_the_same(environment: Environment, tmp_path: Path) -> None:

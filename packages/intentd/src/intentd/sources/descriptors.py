@@ -4,7 +4,11 @@ Whoever reads what a command prints waits until nobody holds the other end any m
 the command's own use of an end must have let go of it.
 """
 
+import contextlib
+import fcntl
 import os
+import select
+import socket
 import stat
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -20,12 +24,14 @@ class Outlets(NamedTuple):
     terminals: tuple[int, ...]
     """Those on the same terminal as the first of them."""
     others: tuple[int, ...]
-    """Those on another terminal: the command gets them as they are."""
+    """Another terminal, a device, a datagram socket: the command gets it as it is, and nobody reads along."""
     files: tuple[int, ...]
     """Output descriptors that are regular files: as they are, too. A pipe would hide the file, and that it is full."""
     pipes: tuple[int, ...]
-    """Output descriptors that are neither; only the first where both are the same open file."""
+    """Output descriptors that are a stream, for which a pipe can stand; only the first where both are the same one."""
     shared: bool
+    inherited: tuple[int, ...]
+    """What we were given beside the standard ones."""
 
     @property
     def interactive(self) -> bool:
@@ -38,17 +44,37 @@ class Outlets(NamedTuple):
 
     @classmethod
     def take(cls) -> "Outlets":
+        inherited = _inherited()
         closed = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
         for _ in closed:  # so that no descriptor of ours gets such a number
             os.open(os.devnull, os.O_RDWR)
         terminals = tuple(fd for fd in (0, 1, 2) if fd not in closed and os.isatty(fd))
-        others = tuple(fd for fd in terminals if not _same_terminal(fd, terminals[0]))
+        elsewhere = tuple(fd for fd in terminals if not _same_terminal(fd, terminals[0]))
         outputs = tuple(fd for fd in (1, 2) if fd not in closed and fd not in terminals)
         files = tuple(fd for fd in outputs if stat.S_ISREG(os.fstat(fd).st_mode))
-        pipes = tuple(fd for fd in outputs if fd not in files)
-        terminals = tuple(fd for fd in terminals if fd not in others)
+        pipes = tuple(fd for fd in outputs if _is_stream(fd))
+        others = (*elsewhere, *(fd for fd in outputs if fd not in files and fd not in pipes))
+        terminals = tuple(fd for fd in terminals if fd not in elsewhere)
         shared = len(pipes) == 2 and os.path.samestat(os.fstat(1), os.fstat(2))
-        return cls(closed, terminals, others, files, pipes[:1] if shared else pipes, shared)
+        return cls(closed, terminals, others, files, pipes[:1] if shared else pipes, shared, inherited)
+
+
+def is_ready(fd: int, event: int, timeout_ms: float | None = None) -> bool:
+    """Waits for it. (`select` refuses numbers from 1024 on.)"""
+    watch = select.poll()
+    watch.register(fd, event)
+    return bool(watch.poll(timeout_ms))
+
+
+def access(fd: int) -> int:
+    """O_RDONLY, O_WRONLY or O_RDWR."""
+    return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+
+
+def has_name(fd: int) -> bool:
+    """Whether it is a FIFO, to which a reader may come when the last one has left."""
+    name = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115 - pathlib is slow to import
+    return stat.S_ISFIFO(os.fstat(fd).st_mode) and not name.startswith("pipe:")
 
 
 def cover(*fds: int) -> None:
@@ -69,6 +95,24 @@ def keep_only(fds: Iterable[int]) -> dict[int, int]:
     os.closerange(first, min(os.sysconf("SC_OPEN_MAX"), _MOST_FDS))
     cover(0, 1, 2)
     return kept
+
+
+def _inherited() -> tuple[int, ...]:
+    with contextlib.suppress(OSError):
+        names = os.listdir("/proc/self/fd")  # noqa: PTH208 - as in `has_name`
+        return tuple(fd for name in names if (fd := int(name)) > 2 and _is_open(fd))
+    return ()
+
+
+def _is_stream(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISSOCK(mode):
+        return stat.S_ISFIFO(mode)
+    known = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)  # said, so that it looks for neither itself
+    try:
+        return known.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+    finally:
+        known.detach()
 
 
 def _is_open(fd: int) -> bool:

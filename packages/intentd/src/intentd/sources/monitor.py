@@ -18,6 +18,9 @@ import termios
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
+from intentd.sources.descriptors import keep_only
+from intentd.sources.signals import as_given
+
 _REPORT = struct.Struct("!ii")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _STOPS_TERMINAL = {signal.SIGTTOU, signal.SIGTTIN}
@@ -32,8 +35,8 @@ class Launch(NamedTuple):
     slave: int | None
     foreground: bool
     mask: frozenset[int]
-    ignores_children: bool = False
-    """Whether the command is to ignore SIGCHLD."""
+    ignores: frozenset[int] = frozenset()
+    """The signals that the command is to ignore."""
 
 
 class Report(NamedTuple):
@@ -130,9 +133,9 @@ def _monitor(launch: Launch, channel: socket.socket, gate: int) -> NoReturn:
             os._exit(NOT_EXECUTABLE)
     with contextlib.suppress(OSError):  # whichever of us two comes first
         os.setpgid(pid, pid)
-    woken = _wake_on_children()
+    woken, wake = _wake_on_children()
     _let_signals_pass(pid)
-    _leave_standard_fds(launch)
+    keep_only([channel.fileno(), woken, wake, *([] if launch.slave is None else [launch.slave])])
     channel.sendall(_REPORT.pack(pid, -1))
     status = _attend(launch, channel, pid, woken)
     if launch.slave is not None:  # our exit hangs up on the foreground group: let that be us, not what the command left
@@ -141,14 +144,14 @@ def _monitor(launch: Launch, channel: socket.socket, gate: int) -> NoReturn:
     os._exit(0)
 
 
-def _wake_on_children() -> int:
-    """From now on the returned descriptor can be read when a child has ended or stopped."""
+def _wake_on_children() -> tuple[int, int]:
+    """From now on the first descriptor can be read when a child has ended or stopped; the other is to stay open."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    return woken
+    return woken, wake
 
 
 def _attend(launch: Launch, channel: socket.socket, pid: int, woken: int) -> int:
@@ -192,17 +195,8 @@ def _let_signals_pass(pid: int) -> None:
     for name in ("INT", "QUIT", "TERM", "TSTP", "TTIN", "TTOU", "USR1", "USR2", "ALRM", "WINCH"):
         signal.signal(signal.Signals[f"SIG{name}"], signal.SIG_IGN)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: _kill_group(pid, signal.SIGHUP))
+        signal.signal(signal.SIGHUP, lambda *_: _hang_up(pid))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _leave_standard_fds(launch: Launch) -> None:
-    """A pipe of the command must end with the command: the monitor keeps only the terminal."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    for held in {fd for fd in launch.fds.values() if fd is not None and fd > 2} - {launch.slave}:
-        os.close(held)
 
 
 def _resume(launch: Launch, pid: int, order: bytes) -> None:
@@ -212,8 +206,17 @@ def _resume(launch: Launch, pid: int, order: bytes) -> None:
 
 
 def _wrapper_is_gone(launch: Launch, pid: int) -> None:
-    """Somebody killed it, who meant the command. The end of a terminal is a signal, but not for one that is stopped."""
-    _kill_group(pid, signal.SIGKILL if launch.slave is None else signal.SIGCONT)
+    """Somebody killed it, who meant the command."""
+    if launch.slave is None:
+        _kill_group(pid, signal.SIGKILL)
+    else:
+        _hang_up(pid)
+
+
+def _hang_up(pid: int) -> None:
+    """One that is stopped for its terminal takes no signal until it goes on, and might stop again before it does."""
+    _kill_group(pid, signal.SIGHUP)
+    _kill_group(pid, signal.SIGCONT)
 
 
 def _give_terminal(slave: int, group: int) -> None:
@@ -233,21 +236,18 @@ def _command(launch: Launch, gate: int) -> None:
     if launch.slave is not None and launch.foreground:
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS_TERMINAL)
         _give_terminal(launch.slave, os.getpid())
+    as_given(launch.ignores)
     if os.read(gate, 1):
         become(launch)
 
 
 def become(launch: Launch) -> NoReturn:
-    """Everything of this process is put as it would be without us, then it becomes the command."""
+    """Puts this process as it would be without us (its signals are `as_given`), then it becomes the command."""
     for target, fd in launch.fds.items():
         if fd is None:
             os.close(target)
         elif fd != target:
             os.dup2(fd, target)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them
-        signal.signal(number, signal.SIG_DFL)
-    if launch.ignores_children:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, launch.mask)
     _execute(launch.argv, launch.env)
 

@@ -4,7 +4,6 @@ It moves settings, sizes and keys between them. It knows nothing of processes or
 """
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -12,9 +11,10 @@ import select
 import signal
 import termios
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from intentd.sources.descriptors import access, is_ready
 from intentd.sources.pump import write_all
 
 _IFLAG, _OFLAG, _CFLAG, _LFLAG, _CC = 0, 1, 2, 3, 6
@@ -25,13 +25,16 @@ _ECHOES = termios.ECHO | termios.ECHONL
 _BARE_NEWLINE = re.compile(rb"(?<!\r)\n")
 
 
-def outer_terminal(terminals: Collection[int]) -> int | None:
-    """The person's terminal: a standard descriptor that is one, else the controlling terminal, if there is any."""
+def outer_terminal(terminals: Sequence[int]) -> int | None:
+    """The person's terminal for reading and writing: the standard one, else the controlling one, if there is any."""
     for fd in terminals:
-        return fd
+        if access(fd) == os.O_RDWR:
+            return fd
     try:
-        return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        return os.open(f"/proc/self/fd/{terminals[0]}" if terminals else "/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:
+        if terminals:
+            raise
         return None
 
 
@@ -101,7 +104,7 @@ class TerminalPair:
 
     def _pass_typed_ahead(self) -> None:
         """Hands over what was typed before the keys were the command's: the outer terminal has shown it already."""
-        if not select.select([self.outer], [], [], 0)[0]:
+        if not is_ready(self.outer, select.POLLIN, 0):
             return
         self.take_keys()
         with contextlib.suppress(OSError, termios.error):
@@ -110,7 +113,7 @@ class TerminalPair:
             quiet = [*settings[:_LFLAG], settings[_LFLAG] & ~_ECHOES, *settings[_LFLAG + 1 :]]
             termios.tcsetattr(inner, termios.TCSANOW, quiet)
             self.give_keys()
-            select.select([inner], [], [], 0)  # Linux takes keys in later, but before it answers this
+            is_ready(inner, select.POLLIN, 0)  # Linux takes keys in later, but before it answers this
             termios.tcsetattr(inner, termios.TCSANOW, settings)
             os.close(inner)
 
@@ -183,9 +186,8 @@ class TerminalPair:
             self._keys = os.read(self.outer, KEYS_LIMIT)
         except BlockingIOError:
             return
-        except OSError as fault:
-            if fault.errno != errno.EIO:
-                raise
+        except OSError:
+            pass
         self.hung_up = not self._keys
 
     def give_keys(self) -> list[int]:

@@ -13,10 +13,10 @@ import struct
 import termios
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NoReturn
 
-from intentd.sources.descriptors import cover, keep_only
+from intentd.sources.descriptors import cover, has_name, is_ready, keep_only
 
 CHUNK_BYTES = 64 * 1024
 TOGETHER_BYTES = 8 * 1024
@@ -46,8 +46,8 @@ class Pump:
         self.source = source
         self.target = target
         self.left_open = False
-        self.fault: OSError | None = None
-        """Why output was lost, where it was; a reader who has left is no fault."""
+        self._watched = not terminal and not has_name(target)
+        """Whether the target can say that nobody will ever read it."""
         self._seen = seen
         self._terminal = terminal
         self._write = write or write_all
@@ -85,8 +85,8 @@ class Pump:
         watch = select.poll()
         watch.register(self.source, select.POLLIN)
         watch.register(self._ended, select.POLLIN)
-        if not self._terminal:
-            watch.register(self.target, 0)  # says only that its reader has left
+        if self._watched:
+            watch.register(self.target, 0)
         while self._ended not in (ready := dict(watch.poll())):
             with self._copying:
                 if self.target in ready or not self._copy():
@@ -139,37 +139,29 @@ class Pump:
     def _give(self, data: bytes) -> bool:
         try:
             return self._write(self.target, data)
-        except OSError as fault:
-            self.fault = None if self._terminal else fault
+        except OSError:
             return False
+
+    def relay(self) -> NoReturn:
+        """In a process of its own: copies on for what outlives the command (its background children).
+
+        It lets go of all that is not this pump's, and of that as soon as they have closed it or nobody reads it.
+        """
+        try:
+            kept = keep_only((self.source, self.target))
+            source, target = kept[self.source], kept[self.target]
+            watch = select.poll()
+            watch.register(source, select.POLLIN)
+            if self._watched or self._terminal:
+                watch.register(target, 0)
+            while target not in dict(watch.poll()) and _relayed(source, target):
+                pass
+        finally:
+            os._exit(0)
 
 
 def _waiting_bytes(pipe: int) -> int:
     return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]  # type: ignore[no-any-return]
-
-
-def relay(pumps: Sequence[Pump]) -> NoReturn:
-    """In a process of its own: copies on for what outlives the command (its background children).
-
-    It lets go of all that is not theirs, of each output as soon as they have closed it, and ends with the last.
-    """
-    try:
-        kept = keep_only({fd for pump in pumps for fd in (pump.source, pump.target)})
-        targets = {kept[pump.source]: kept[pump.target] for pump in pumps}
-        sources = {target: source for source, target in targets.items()}
-        watch = select.poll()
-        for source, target in targets.items():
-            watch.register(source, select.POLLIN)
-            watch.register(target, 0)
-        while targets:
-            for fd, _ in watch.poll():
-                source = sources.get(fd, fd)
-                if source in targets and not (fd == source and _relayed(source, targets[source])):
-                    for end in (source, targets.pop(source)):
-                        watch.unregister(end)
-                        os.close(end)
-    finally:
-        os._exit(0)
 
 
 def _relayed(source: int, target: int) -> bool:
@@ -228,7 +220,7 @@ def write_all(fd: int, data: bytes) -> bool:
         try:
             view = view[os.write(fd, view) :]
         except BlockingIOError:
-            select.select([], [fd], [])
+            is_ready(fd, select.POLLOUT)
         except BrokenPipeError:
             return False
     return True

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from intentd.sources.descriptors import keep_only
+from intentd.sources.descriptors import is_ready, keep_only
 from intentd.sources.tail import Tail
 from intentd.sources.watching import QUIET_S, Cycles, goes_on
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DELIVERY_MS = 100
 """So long a finished command may wait for its report to arrive; after that the report goes on alone. It does not wait
 where no daemon has been found yet."""
+LETTING_GO_MS = 1000
+"""And no longer than this for the reporter to close what was the command's, which it does before all else."""
 UNKNOWN_STATUS = -1
 """For `finished`, where nobody knows how the command ended."""
 NICER = 5
@@ -31,7 +33,8 @@ NICER = 5
 _ALONE_S = 3.0
 _CONNECT_S = 2.0
 _END = struct.Struct("!iQ")
-_FOUND = b"!"
+_LET_GO, _FOUND = b"-", b"!"
+"""The reporter's words, in this order."""
 
 
 class DoorReporter:
@@ -44,7 +47,8 @@ class DoorReporter:
     def started(self, argv: Sequence[str], tail: Tail) -> None:
         with contextlib.suppress(OSError):
             ours, theirs = socket.socketpair()
-            if os.fork() == 0:
+            self._pid = os.fork()
+            if self._pid == 0:
                 _become_reporter(self._endpoint, tuple(argv), tail, theirs)
             theirs.close()
             ours.setblocking(False)
@@ -55,17 +59,33 @@ class DoorReporter:
             return
         with contextlib.suppress(OSError):
             self._channel.send(_END.pack(status, total))
-            if self._channel.recv(len(_FOUND)):
-                select.select([self._channel], [], [], DELIVERY_MS / 1000)  # readable at its end, whichever it is
+            if _hear(self._channel, LETTING_GO_MS) and _hear(self._channel, 0):
+                _hear(self._channel, DELIVERY_MS)
+
+    def dropped(self) -> None:
+        """The command does without: it would find the reporter among its children."""
+        if self._channel is None:
+            return
+        with contextlib.suppress(OSError):
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+
+def _hear(channel: socket.socket, timeout_ms: int) -> bytes:
+    """The reporter's next word, empty at its end. OSError where there is none in time."""
+    is_ready(channel.fileno(), select.POLLIN, timeout_ms)
+    return channel.recv(1)
 
 
 def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channel: socket.socket) -> NoReturn:
     """Lets go of everything that is the command's, then reports. Nothing that happens here can show."""
     try:
         os.setsid()
-        os.nice(NICER)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         keep_only([channel.fileno()])
+        with contextlib.suppress(OSError):  # a short command may have ended by now
+            channel.send(_LET_GO)
+        os.nice(NICER)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
         from intentd.where import find_socket
@@ -73,7 +93,7 @@ def _become_reporter(flag: str | None, argv: tuple[str, ...], tail: Tail, channe
 
         endpoint = find_socket(flag)
         if check_endpoint(endpoint).is_socket():
-            with contextlib.suppress(OSError):  # a short command may have ended by now
+            with contextlib.suppress(OSError):
                 channel.send(_FOUND)
             import asyncio
 

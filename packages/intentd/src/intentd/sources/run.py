@@ -14,14 +14,17 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
-from intentd.sources.descriptors import Outlets, cover
+from intentd.sources.descriptors import Outlets, access, cover
 from intentd.sources.pty import TerminalPair, outer_terminal
-from intentd.sources.pump import Pump, complain, relay
+from intentd.sources.pump import Pump
 from intentd.sources.signals import (
+    ENDS,
     FORWARDED,
     TO_GROUP,
+    as_given,
     end_like,
     forget_signals,
+    ignored,
     signal_others,
     stop_like,
     wake_on_signals,
@@ -30,29 +33,27 @@ from intentd.sources.tail import TAIL_BYTES, Tail
 from intentd.sources.watching import QUIET_S, goes_on
 from intentd.sources.written import Written
 
-_LACKS = (OSError, RuntimeError, termios.error)
-"""What is raised where a process, a thread, a descriptor or a terminal cannot be had."""
+_LACKS = (OSError, RuntimeError, MemoryError, termios.error)
+"""What is raised where a process, a thread, memory, a descriptor or a terminal cannot be had."""
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
-LOST_OUTPUT = 1
-"""The exit status where the command ended well and its output could not be written."""
 
 
 class Reporter(Protocol):
-    """Tells somebody of the command. Neither call may take time or raise."""
+    """Tells somebody of the command. No call may take time or raise."""
 
     def started(self, argv: Sequence[str], tail: Tail) -> None: ...
 
     def finished(self, status: int, total: int) -> None: ...
+
+    def dropped(self) -> None:
+        """Instead of `finished`: nobody will watch the command, and this process becomes it."""
 
 
 def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
     """Runs the command and ends as it does: with its exit status, or by its signal."""
     outlets = Outlets.take()
     mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED))
-    ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
-    bare = monitor.Launch(
-        tuple(argv), monitor.environment(), outlets.as_they_are, None, False, mask, ignores_children=ignores_children
-    )
+    bare = monitor.Launch(tuple(argv), monitor.environment(), outlets.as_they_are, None, False, mask, ignores=ignored())
     command = Command(bare, outlets)
     try:
         command.prepare()
@@ -60,14 +61,14 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
         command.begin()
     except _LACKS:
         command.leave_terminal()
+        reporter.dropped()
+        as_given(bare.ignores)  # a signal that has come since is the command's
         monitor.become(bare)
     try:
         status = command.attend()
     finally:
         command.leave_terminal()
     reporter.finished(status, command.tail.total)
-    if command.complain() and status == 0:
-        os._exit(LOST_OUTPUT)
     end_like(status)
 
 
@@ -102,7 +103,8 @@ class Command:
             self._pumps.append(Pump(read, fd, self.tail.add, terminal=False))
         if pair:
             os.close(pair.slave)
-            shown = next((fd for fd in self._outlets.terminals if fd > 0), pair.outer)
+            outputs = (fd for fd in self._outlets.terminals if fd > 0 and access(fd) != os.O_RDONLY)
+            shown = next(outputs, pair.outer)
             self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, write=pair.write))
 
     def begin(self) -> None:
@@ -126,17 +128,10 @@ class Command:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._bare.mask)
         status = self._loop()
         self._monitor.wait()
-        forget_signals(self.leave_terminal)
+        forget_signals(self.leave_terminal, self._bare.ignores)
         self._drain()
         self._read_back()
         return status
-
-    def complain(self) -> bool:
-        """Says which output was lost; whether any was."""
-        faults = [pump.fault for pump in self._pumps if pump.fault]
-        for fault in faults:
-            complain(fault)
-        return bool(faults)
 
     def leave_terminal(self) -> None:
         if self._pair:
@@ -152,14 +147,19 @@ class Command:
         self._reads_on = bool(self._written) and goes_on(self._bare.argv)
 
     def _read_back(self) -> None:
-        for written in self._written:
-            self.tail.add(*written.read(TAIL_BYTES))
+        for written in tuple(self._written):
+            try:
+                self.tail.add(*written.read(TAIL_BYTES))
+            except (OSError, MemoryError):  # its file system is gone: the command may do without it, and so do we
+                self._written.remove(written)
 
     def _let_go(self) -> None:
         """What of our own descriptors only the command is to hold: then others see when it lets go of them."""
-        ends = [0] if 0 not in self._outlets.terminals else []
+        for fd in self._outlets.inherited:
+            with contextlib.suppress(OSError):
+                os.close(fd)
         with contextlib.suppress(OSError):
-            cover(*ends, *([2] if self._outlets.shared else []))
+            cover(*{0, 1, 2}.difference(self._outlets.terminals, self._outlets.pipes))
 
     def _choose_ground(self) -> bool:
         if not self._pair:
@@ -274,6 +274,9 @@ class Command:
         for pump in self._pumps:
             pump.finish()
         left = [pump for pump in self._pumps if pump.left_open]
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # a relay ends with what it copies
         with contextlib.suppress(OSError):  # without a process for it nobody can stay for what comes
-            if left and os.fork() == 0:
-                relay(left)
+            for pump in left:
+                if os.fork() == 0:
+                    pump.relay()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -12,18 +12,35 @@ _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 _OURS = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU, *_FAULTS}
 """What nobody can forward, or what is said to this process alone."""
 FORWARDED = {number for number in signal.valid_signals() if number not in _OURS}
+_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+_GIVEN = (FORWARDED | {signal.SIGCHLD}) - _IGNORED_BY_PYTHON
+ENDS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
+"""What ends a job by a key, its terminal or `kill`."""
 _HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
 
 
+def ignored() -> frozenset[int]:
+    """What a command is to ignore because we do. Before any other call of this module."""
+    return frozenset(number for number in _GIVEN if signal.getsignal(number) is signal.SIG_IGN)
+
+
+def as_given(ignores: frozenset[int]) -> None:
+    """Signals do what they did before the interpreter and we changed them."""
+    for number in (*FORWARDED, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN if number in ignores else signal.SIG_DFL)
+
+
 def wake_on_signals() -> int:
-    """From now on the numbers of forwarded signals can be read from the returned descriptor. Ignored ones stay so."""
+    """From now on the numbers of forwarded signals can be read from the returned descriptor.
+
+    Those that we ignored are, too: the command may have a handler of its own.
+    """
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    for number in FORWARDED:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _noted)
+    for number in FORWARDED - _IGNORED_BY_PYTHON:
+        signal.signal(number, _noted)
     return woken
 
 
@@ -31,7 +48,7 @@ def _noted(*_: object) -> None:
     """The wakeup descriptor has the number."""
 
 
-def forget_signals(leave: Callable[[], None]) -> None:
+def forget_signals(leave: Callable[[], None], ignores: frozenset[int]) -> None:
     """There is nobody left to forward to: from here on a signal is for us. One that ends us lets us `leave` first."""
 
     def end(number: int, _: object) -> None:
@@ -39,9 +56,10 @@ def forget_signals(leave: Callable[[], None]) -> None:
         end_like(number)
 
     signal.set_wakeup_fd(-1)
-    for number in FORWARDED:
-        if signal.getsignal(number) is _noted:
-            signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)
+    for number in FORWARDED - _IGNORED_BY_PYTHON - ignores:
+        signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)
+    for ignored_one in ignores:
+        signal.signal(ignored_one, signal.SIG_IGN)
 
 
 def signal_others(number: int) -> None:
