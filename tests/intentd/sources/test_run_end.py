@@ -1,6 +1,7 @@
 """I1: a wrapped command ends as it would alone, and is told what it would be told."""
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -217,6 +218,27 @@ def test_what_goes_on_in_the_background_outlives_ctrl_c(environment: Environment
         assert command.stdout.read() == b"late\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_job_ends_the_wait_for_what_it_left_behind(
+    environment: Environment, tmp_path: Path, number: signal.Signals
+) -> None:
+    """I1: who reads its output has the end of that."""
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+    script = f"{' '.join(WRAPPER)} {SH} -c '(read line < {fifo}) & exit 0'; echo ended; exec sleep 60"
+    with subprocess.Popen(
+        [SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    ) as command:
+        assert command.stdout
+        assert command.stdout.readline() == b"ended\n"
+        os.killpg(command.pid, number)
+        assert command.wait(LIMIT_S) == -number
+        ended = select.select([command.stdout], [], [], LIMIT_S)[0]
+        fifo.write_bytes(b"\n")
+        assert ended
+        assert command.stdout.read() == b""
+
+
 def test_a_slow_reader_of_what_is_left_behind_stops_no_other_output(environment: Environment, tmp_path: Path) -> None:
     """I1"""
     fifo = tmp_path / "gate"
@@ -296,6 +318,28 @@ def test_what_else_the_command_lets_go_of_is_let_go_of(environment: Environment,
         with os.fdopen(read, "rb") as end:
             assert end.read(5) == b"ready"
             assert is_let_go_of(end)
+        fifo.write_bytes(b"\n")
+        assert command.wait(LIMIT_S) == 0
+
+
+def test_a_lock_that_was_taken_for_the_command_holds(environment: Environment, tmp_path: Path) -> None:
+    """I1: it is the process's that became the wrapper, and goes with the first descriptor that this closes."""
+    fifo, file = tmp_path / "gate", tmp_path / "lock"
+    os.mkfifo(fifo)
+    program = """
+import fcntl, os, sys
+file = os.open("lock", os.O_RDWR | os.O_CREAT)
+os.set_inheritable(file, True)
+os.dup2(file, 0)
+fcntl.lockf(file, fcntl.LOCK_EX)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+    words = [PYTHON, "-c", program, *WRAPPER, SH, "-c", f"echo ready; read line < {fifo}"]
+    with subprocess.Popen(words, env=environment, cwd=tmp_path, stdout=subprocess.PIPE) as command:
+        assert command.stdout
+        assert command.stdout.readline() == b"ready\n"
+        with file.open("r+") as other, pytest.raises(BlockingIOError):
+            fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fifo.write_bytes(b"\n")
         assert command.wait(LIMIT_S) == 0
 

@@ -39,6 +39,11 @@ class Outlets(NamedTuple):
         return {0, 1} <= set(self.terminals)
 
     @property
+    def only_given(self) -> set[int]:
+        """The standard ones that we neither read nor write ourselves."""
+        return {0, 1, 2}.difference(self.terminals, self.pipes)
+
+    @property
     def as_they_are(self) -> dict[int, int | None]:
         return {fd: None if fd in self.closed else fd for fd in (0, 1, 2)}
 
@@ -51,7 +56,7 @@ class Outlets(NamedTuple):
         terminals = tuple(fd for fd in (0, 1, 2) if fd not in closed and os.isatty(fd))
         elsewhere = tuple(fd for fd in terminals if not _same_terminal(fd, terminals[0]))
         outputs = tuple(fd for fd in (1, 2) if fd not in closed and fd not in terminals)
-        files = tuple(fd for fd in outputs if stat.S_ISREG(os.fstat(fd).st_mode))
+        files = tuple(filter(is_file, outputs))
         pipes = tuple(fd for fd in outputs if _is_stream(fd))
         others = (*elsewhere, *(fd for fd in outputs if fd not in files and fd not in pipes))
         terminals = tuple(fd for fd in terminals if fd not in elsewhere)
@@ -66,14 +71,20 @@ def is_ready(fd: int, event: int, timeout_ms: float | None = None) -> bool:
     return bool(watch.poll(timeout_ms))
 
 
+def is_file(fd: int) -> bool:
+    return stat.S_ISREG(os.fstat(fd).st_mode)
+
+
 def access(fd: int) -> int:
     """O_RDONLY, O_WRONLY or O_RDWR."""
     return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
 
 
 def has_name(fd: int) -> bool:
-    """Whether it is a FIFO, to which a reader may come when the last one has left."""
-    name = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115 - pathlib is slow to import
+    """Whether it is a FIFO, to which a reader may come when the last one has left, as far as anybody can say."""
+    name = ""
+    with contextlib.suppress(OSError):
+        name = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115 - pathlib is slow to import
     return stat.S_ISFIFO(os.fstat(fd).st_mode) and not name.startswith("pipe:")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
-from intentd.sources.descriptors import Outlets, access, cover
+from intentd.sources.descriptors import Outlets, access, cover, is_file
 from intentd.sources.pty import TerminalPair, outer_terminal
 from intentd.sources.pump import Pump
 from intentd.sources.signals import (
@@ -25,6 +25,7 @@ from intentd.sources.signals import (
     end_like,
     forget_signals,
     ignored,
+    outlast_keys,
     signal_others,
     stop_like,
     wake_on_signals,
@@ -99,13 +100,9 @@ class Command:
         self._monitor = monitor.start(launch, ours)
         for _, write in pipes.values():
             os.close(write)
-        for fd, (read, _) in pipes.items():
-            self._pumps.append(Pump(read, fd, self.tail.add, terminal=False))
         if pair:
             os.close(pair.slave)
-            outputs = (fd for fd in self._outlets.terminals if fd > 0 and access(fd) != os.O_RDONLY)
-            shown = next(outputs, pair.outer)
-            self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, write=pair.write))
+        self._reads = {fd: read for fd, (read, _) in pipes.items()}
 
     def begin(self) -> None:
         """Lets the command begin, or raises one of _LACKS. No process is forked once there are threads."""
@@ -115,12 +112,21 @@ class Command:
                 raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._pid = first.pid
             self._woken = wake_on_signals()
-            for pump in self._pumps:
-                pump.start()
+            self._start_pumps()
             self._monitor.release()
         except _LACKS:
             self._monitor.give_up()
             raise
+
+    def _start_pumps(self) -> None:
+        for fd, read in self._reads.items():
+            self._pumps.append(Pump(read, fd, self.tail.add, terminal=False))
+        if pair := self._pair:
+            outputs = (fd for fd in self._outlets.terminals if fd > 0 and access(fd) != os.O_RDONLY)
+            shown = next(outputs, pair.outer)
+            self._pumps.append(Pump(pair.master, shown, self.tail.add, terminal=True, write=pair.write))
+        for pump in self._pumps:
+            pump.start()
 
     def attend(self) -> int:
         """Pumps, forwards and waits until the command ends; its wait status."""
@@ -154,12 +160,16 @@ class Command:
                 self._written.remove(written)
 
     def _let_go(self) -> None:
-        """What of our own descriptors only the command is to hold: then others see when it lets go of them."""
+        """What of our own descriptors only the command is to hold: then others see when it lets go of them.
+
+        Not of files: with the first descriptor that it closes a process gives up all its locks on a file (fcntl(2)).
+        """
+        with contextlib.suppress(OSError):
+            cover(*(fd for fd in self._outlets.only_given if not is_file(fd)))
         for fd in self._outlets.inherited:
             with contextlib.suppress(OSError):
-                os.close(fd)
-        with contextlib.suppress(OSError):
-            cover(*{0, 1, 2}.difference(self._outlets.terminals, self._outlets.pipes))
+                if not is_file(fd):
+                    os.close(fd)
 
     def _choose_ground(self) -> bool:
         if not self._pair:
@@ -274,9 +284,10 @@ class Command:
         for pump in self._pumps:
             pump.finish()
         left = [pump for pump in self._pumps if pump.left_open]
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # a relay ends with what it copies
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
         with contextlib.suppress(OSError):  # without a process for it nobody can stay for what comes
             for pump in left:
                 if os.fork() == 0:
+                    outlast_keys(mask)
                     pump.relay()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -3,7 +3,7 @@
 import os
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
@@ -60,6 +60,16 @@ def forget_signals(leave: Callable[[], None], ignores: frozenset[int]) -> None:
         signal.signal(number, signal.SIG_DFL if number in _HARMLESS else end)
     for ignored_one in ignores:
         signal.signal(ignored_one, signal.SIG_IGN)
+
+
+def outlast_keys(mask: Iterable[int]) -> None:
+    """In a process that stays for what the command left behind: it ends with a session or a job, not by a key."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def signal_others(number: int) -> None:
