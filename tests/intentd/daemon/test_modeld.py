@@ -75,6 +75,22 @@ async def test_a_modeld_that_comes_back_is_given_the_guess_again(house: House) -
         assert sum(turn.suffix == first.suffix for turn in turns(house, speculative=True)) == 2
 
 
+async def test_a_modeld_that_goes_while_something_changes_all_the_time_is_missed(house: House) -> None:
+    async def change() -> None:
+        while True:
+            house.app.speculator.poke()
+            await asyncio.sleep(0.01)
+
+    async with house.connect() as door:
+        await house.until(door, lambda status: status.modeld_reachable)
+        changing = asyncio.create_task(change())
+        try:
+            await house.modeld.die()
+            await house.until(door, lambda status: not status.modeld_reachable)
+        finally:
+            changing.cancel()
+
+
 def become(house: House, *, state: str = "idle", pid: int = 1, model: ModelDescription = MODEL) -> None:
     """What the scripted modeld says of itself from now on."""
     (description,) = house.modeld._question("test", Describe())

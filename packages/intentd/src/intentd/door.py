@@ -275,8 +275,8 @@ class Door:
             if owner == client:
                 task.cancel()
         self._editors.gone(client)
-        self.runs.forget(client)
-        self._count_runs()
+        if self.runs.forget(client):
+            self._count_runs()
 
     async def _watch_silence(self) -> None:
         while True:

@@ -91,10 +91,12 @@ class Runs:
         await self._take_in(run, message, exit=message.exit if killed is None else killed)
         return run.op
 
-    def forget(self, client: str) -> None:
-        """Its commands will never be heard of again."""
-        for key in [key for key in self._runs if key[0] == client]:
+    def forget(self, client: str) -> bool:
+        """Its commands will never be heard of again; whether it had any."""
+        its = [key for key in self._runs if key[0] == client]
+        for key in its:
             del self._runs[key]
+        return bool(its)
 
     async def taken_in(self, cwd: str) -> None:
         """A question that comes right behind a command of its workspace is about what that has printed."""

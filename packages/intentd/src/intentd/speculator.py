@@ -170,14 +170,17 @@ class Speculator:
         log.info("modeld %s: %s, %d tokens of context", self._met[0], description.model.name, self.context)
 
     async def _keep(self, client: Client) -> None:
-        changed = True
+        """What changes all the time keeps nobody from looking after modeld."""
+        changed, look_at = True, time.monotonic() + CHECK_S
         while True:
             off = self.ledger.switched_off(time.monotonic())
             if changed:
                 await self._consider(client)
-            changed = await self._wait(CHECK_S)
-            if not changed:
-                changed = await self._look_after(client) or off != self.ledger.switched_off(time.monotonic())
+            changed = await self._wait(look_at - time.monotonic())
+            if time.monotonic() >= look_at:
+                other = await self._look_after(client)
+                changed = changed or other or off != self.ledger.switched_off(time.monotonic())
+                look_at = time.monotonic() + CHECK_S
 
     async def _look_after(self, client: Client) -> bool:
         """Whether it is not what it was. One that has unloaded its model is not woken for what was wanted before.
