@@ -90,10 +90,19 @@ def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pyt
     assert error.endswith("start it with 'intentd serve'\n")
 
 
-@pytest.mark.parametrize("words", [["explain"], ["fix", "2"], ["offers"], ["show", "1"]])
+@pytest.mark.parametrize(
+    "words", [["explain"], ["fix", "2"], ["offers"], ["show", "1"], ["status", "--socket", "x.sock"]]
+)
+@pytest.mark.parametrize("variable", [None, "relative.sock"])
 def test_in_a_directory_that_is_gone_it_says_so(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    variable: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if variable:
+        monkeypatch.setenv("GUESSAHEAD_INTENTD", variable)
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()

@@ -16,8 +16,12 @@ class LostDirectory(Exception):
 
 def current_directory() -> str:
     """As everybody tells it to the daemon, who must not take one for two where its name is no UTF-8."""
+    return bytes(_here()).decode(errors="replace")
+
+
+def _here() -> Path:
     try:
-        return bytes(Path.cwd()).decode(errors="replace")
+        return Path.cwd()
     except FileNotFoundError:
         raise LostDirectory("the current directory is gone; change to one that is there") from None
 
@@ -31,8 +35,8 @@ def config_file() -> Path:
 
 
 def as_endpoint(name: str) -> str:
-    """A path without a scheme is a socket's."""
-    return name if "://" in name else f"ipc://{Path(name).absolute()}"
+    """A path without a scheme is a socket's. LostDirectory where that is a relative one."""
+    return name if "://" in name else f"ipc://{Path(name) if Path(name).is_absolute() else _here() / name}"
 
 
 def find_socket(flag: str | None) -> str:
