@@ -51,6 +51,14 @@ def test_lost_output_is_said_and_is_no_success(environment: dict[str, str]) -> N
     assert (ended.returncode, ended.stderr) == (1, b"intentd: cannot write the output: No space left on device\n")
 
 
+def test_input_that_cannot_be_read_is_said_as_that(environment: dict[str, str]) -> None:
+    with Path("/dev/null").open("wb") as unreadable:
+        ended = subprocess.run(
+            PIPE, stdin=unreadable, capture_output=True, env=environment, timeout=LIMIT_S, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"intentd: cannot read the input: Bad file descriptor\n")
+
+
 def test_ctrl_c_is_the_commands(environment: dict[str, str]) -> None:
     """I1: what the command prints at its end still comes through."""
     pipe = subprocess.Popen(PIPE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -3,10 +3,12 @@
 What the command's exit status was nobody tells us; what it printed must say whether it failed.
 """
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
 
-from intentd.sources.pump import CHUNK_BYTES, complain, write_all
+from intentd.sources.pump import CHUNK_BYTES, write_all
 from intentd.sources.report import UNKNOWN_STATUS, DoorReporter
 from intentd.sources.tail import Tail
 
@@ -14,7 +16,7 @@ _INPUT, _OUTPUT = 0, 1
 
 
 def pipe(reporter: DoorReporter) -> int:
-    """0 at the input's end, 1 where output was lost; ends by SIGPIPE, as `cat` does, where nobody reads on."""
+    """0 at the input's end, 1 where any of it was lost; ends by SIGPIPE, as `cat` does, where nobody reads on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the command's: what it still prints must come through
     tail = Tail()
     reporter.started((), tail)
@@ -28,14 +30,27 @@ def pipe(reporter: DoorReporter) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
     if fault:
-        complain(fault)
+        with contextlib.suppress(OSError):
+            os.write(2, f"intentd: {fault}\n".encode())
     return 1 if fault else 0
 
 
 def _copy(tail: Tail) -> bool:
-    """Whether everything was passed on."""
-    while data := os.read(_INPUT, CHUNK_BYTES):
+    """Whether everything was passed on. An OSError says what could not be done."""
+    while True:
+        with _named("read the input"):
+            data = os.read(_INPUT, CHUNK_BYTES)
+        if not data:
+            return True
         tail.add(data)
-        if not write_all(_OUTPUT, data):
-            return False
-    return True
+        with _named("write the output"):
+            if not write_all(_OUTPUT, data):
+                return False
+
+
+@contextlib.contextmanager
+def _named(step: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        raise OSError(f"cannot {step}: {fault.strerror}") from None

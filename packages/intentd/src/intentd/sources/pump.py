@@ -173,12 +173,6 @@ def _relayed(source: int, target: int) -> bool:
         return False
 
 
-def complain(fault: OSError) -> None:
-    """Says on standard error that output was lost; where that is full too, nobody can be told."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"intentd: cannot write the output: {fault.strerror}\n".encode())
-
-
 def read(fd: int) -> bytes | None:
     """A chunk, b"" at the end, None where there is nothing now."""
     try:
