@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from modelwire.interrupts import INTERRUPTED, ends_at_once
+from modelwire.interrupts import ends_at_once
 
 STOPPED_IN = """
 import builtins, importlib, os, signal, sys
@@ -32,9 +32,10 @@ sys.exit(importlib.import_module({command!r} + ".__main__").main())
     ],
 )
 def test_a_command_that_is_stopped_while_it_loads_ends_without_a_word(command: str, words: str, module: str) -> None:
+    """By the signal: a shell's loop goes on where a command ends with a status."""
     program = STOPPED_IN.format(command=command, words=words, module=module)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED, b"", b"")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_an_ignored_interrupt_stays_ignored_and_afterwards_all_is_as_before() -> None:
