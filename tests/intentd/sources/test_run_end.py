@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -74,6 +75,33 @@ def test_a_script_without_an_interpreter_line_runs(environment: Environment, tmp
         [*WRAPPER, str(script), "a b"], env=environment, capture_output=True, timeout=LIMIT_S, check=True
     )
     assert ended.stdout == b"a b\n"
+
+
+def test_the_first_of_a_name_runs_also_without_an_interpreter_line(environment: Environment, tmp_path: Path) -> None:
+    """I1: as execvp(3) and the shells look for it."""
+    places = [tmp_path / "one", tmp_path / "other"]
+    for place, line in zip(places, ("", "#!/bin/sh\n"), strict=True):
+        place.mkdir()
+        (place / "tool").write_text(f"{line}echo {place.name} $1\n")
+        (place / "tool").chmod(0o700)
+    path = ":".join((*map(str, places), environment["PATH"]))
+    without, wrapped = both_on_pipes(["/usr/bin/env", "tool", "a b"], {**environment, "PATH": path})
+    ended = subprocess.run(
+        [*WRAPPER, "tool", "a b"], env={**environment, "PATH": path}, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == without == wrapped
+    assert ended.stdout == b"one a b\n"
+
+
+@pytest.mark.parametrize("name", ["KILL", "TERM"])
+def test_a_wrapper_that_no_signal_ends_says_by_its_status_which_ended_the_command(
+    environment: Environment, name: str
+) -> None:
+    """I1: Linux drops what process 1 of a container sends itself; 128 + N is what shells and docker say."""
+    program = "import os, sys; from intentd.cli import main; os.kill = print; main(['run', '--', *sys.argv[1:]])"
+    words = [PYTHON, "-c", program, SH, "-c", f"kill -{name} $$; exit 3"]
+    ended = subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, timeout=LIMIT_S, check=False)
+    assert ended.returncode == 128 + signal.Signals[f"SIG{name}"]
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1", "QUIT", "PROF", "IO", "XCPU", "RTMIN"])
@@ -320,6 +348,18 @@ def test_what_else_the_command_lets_go_of_is_let_go_of(environment: Environment,
             assert is_let_go_of(end)
         fifo.write_bytes(b"\n")
         assert command.wait(LIMIT_S) == 0
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock")
+@pytest.mark.parametrize("fd", [0, 9])
+def test_a_lock_that_the_command_lets_go_of_is_free(environment: Environment, tmp_path: Path, fd: int) -> None:
+    """I1: flock(2)'s goes with the last descriptor of what was opened."""
+    command = f"exec {fd}>&-; flock -w {LIMIT_S} lock echo got"
+    line = f"exec {fd}<>lock; flock {fd}; exec {' '.join(WRAPPER)} {SH} -c '{command}'"
+    ended = subprocess.run(
+        [SH, "-c", line], env=environment, cwd=tmp_path, stdout=subprocess.PIPE, timeout=2 * LIMIT_S, check=True
+    )
+    assert ended.stdout == b"got\n"
 
 
 def test_a_lock_that_was_taken_for_the_command_holds(environment: Environment, tmp_path: Path) -> None:

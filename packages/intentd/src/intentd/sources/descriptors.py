@@ -75,6 +75,17 @@ def is_file(fd: int) -> bool:
     return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
+def is_locked(fd: int) -> bool:
+    """Whether it is a file on which this process holds a lock of its own (fcntl(2)), as far as anybody can say."""
+    if not is_file(fd):
+        return False
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as stream:  # noqa: PTH123 - as in `has_name`
+            return b" POSIX " in stream.read()
+    except OSError:
+        return True
+
+
 def access(fd: int) -> int:
     """O_RDONLY, O_WRONLY or O_RDWR."""
     return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE

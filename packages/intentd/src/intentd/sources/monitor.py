@@ -6,37 +6,22 @@ copies no bytes.
 """
 
 import contextlib
-import errno
 import fcntl
 import os
 import select
 import signal
 import socket
-import stat
 import struct
 import termios
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from intentd.sources.descriptors import keep_only
+from intentd.sources.execution import NOT_EXECUTABLE, Launch, become
 from intentd.sources.signals import as_given
 
 _REPORT = struct.Struct("!ii")
-NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _STOPS_TERMINAL = {signal.SIGTTOU, signal.SIGTTIN}
-
-
-class Launch(NamedTuple):
-    """What to run and on what. `fds` maps 0, 1, 2 to the descriptor to put there, None leaves it closed."""
-
-    argv: tuple[str, ...]
-    env: Mapping[bytes, bytes]
-    fds: Mapping[int, int | None]
-    slave: int | None
-    foreground: bool
-    mask: frozenset[int]
-    ignores: frozenset[int] = frozenset()
-    """The signals that the command is to ignore."""
+_WAKE_MS = 20
 
 
 class Report(NamedTuple):
@@ -67,7 +52,8 @@ class Monitor:
 
     def release(self) -> None:
         """Until now the command waits, and there is nothing of it yet."""
-        os.write(self._gate, b"!")
+        with contextlib.suppress(OSError):  # somebody has killed it, as its status will say
+            os.write(self._gate, b"!")
         os.close(self._gate)
 
     def give_up(self) -> None:
@@ -85,21 +71,10 @@ class Monitor:
         os.waitpid(self.pid, 0)
 
 
-def environment() -> dict[bytes, bytes]:
-    """As we were given it: the interpreter may have added LC_CTYPE to its own copy (PEP 538)."""
-    try:
-        with open("/proc/self/environ", "rb") as stream:  # noqa: PTH123 - pathlib is slow to import
-            given = stream.read()
-    except OSError:
-        return dict(os.environb)
-    pairs = (entry.partition(b"=") for entry in given.split(b"\0") if b"=" in entry[1:])
-    return {name: value for name, _, value in pairs}
+def start(launch: Launch) -> Monitor:
+    """Forks the monitor, which forks the command. Either may fail; the monitor then ends without a report.
 
-
-def start(launch: Launch, close: Sequence[int]) -> Monitor:
-    """Forks the monitor, which forks the command. `close` are our descriptors that neither may hold.
-
-    Either may fail; the monitor then ends without a report. The command begins when it is released.
+    The command begins when it is released.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or nobody learns how a child ended
     ours, theirs = socket.socketpair()
@@ -111,8 +86,7 @@ def start(launch: Launch, close: Sequence[int]) -> Monitor:
         return Monitor(pid, ours, opened)
     try:
         ours.close()
-        for fd in (*close, opened):
-            os.close(fd)
+        os.close(opened)
         _monitor(launch, theirs, gate)
     finally:
         os._exit(1)
@@ -137,7 +111,7 @@ def _monitor(launch: Launch, channel: socket.socket, gate: int) -> NoReturn:
     _let_signals_pass(pid)
     keep_only([channel.fileno(), woken, wake, *([] if launch.slave is None else [launch.slave])])
     channel.sendall(_REPORT.pack(pid, -1))
-    status = _attend(launch, channel, pid, woken)
+    status = _Attendance(launch, channel, pid).until_end(woken)
     if launch.slave is not None:  # our exit hangs up on the foreground group: let that be us, not what the command left
         _give_terminal(launch.slave, os.getpgrp())
     _report(channel, pid, status)
@@ -154,27 +128,80 @@ def _wake_on_children() -> tuple[int, int]:
     return woken, wake
 
 
-def _attend(launch: Launch, channel: socket.socket, pid: int, woken: int) -> int:
-    """Reports stops and takes orders until the command ends; its wait status."""
-    watch = select.poll()
-    watch.register(woken, select.POLLIN)
-    watch.register(channel, select.POLLIN)
-    while True:
-        done, status = os.waitpid(pid, os.WUNTRACED | os.WNOHANG)
-        if done and not os.WIFSTOPPED(status):
-            return status
-        if done:
-            _report(channel, pid, status)
-        ready = {fd for fd, _ in watch.poll()}
-        if woken in ready:
-            os.read(woken, 256)
-        if channel.fileno() in ready:
-            order = _receive(channel, 1)
-            if order:
-                _resume(launch, pid, order)
-            else:
-                watch.unregister(channel)
-                _wrapper_is_gone(launch, pid)
+class _Attendance:
+    """Reports stops and takes orders until the command ends.
+
+    The wrapper stops as the command did. Who then continues or ends the command alone means the wrapper, too.
+    """
+
+    def __init__(self, launch: Launch, channel: socket.socket, pid: int) -> None:
+        self._launch = launch
+        self._channel = channel
+        self._pid = pid
+        self._alone = False
+        self._stopped = False
+        self._unanswered = 0
+        """How many stops the wrapper was told of and has not answered with an order to go on."""
+
+    def until_end(self, woken: int) -> int:
+        """The command's wait status."""
+        watch = select.poll()
+        watch.register(woken, select.POLLIN)
+        watch.register(self._channel, select.POLLIN)
+        ended = None
+        while True:
+            ended = self._look() if ended is None else ended
+            if ended is not None and not self._unanswered:
+                return ended
+            wakes = self._unanswered > self._stopped
+            if wakes:
+                self._wake_wrapper()
+            ready = {fd for fd, _ in watch.poll(_WAKE_MS if wakes else None)}
+            if woken in ready:
+                os.read(woken, 256)
+            if self._channel.fileno() in ready and not self._take_order():
+                watch.unregister(self._channel)
+                self._alone, self._unanswered = True, 0
+                if ended is None:
+                    _wrapper_is_gone(self._launch, self._pid)
+
+    def _look(self) -> int | None:
+        """What has become of the command: its wait status where it has ended."""
+        done, status = os.waitpid(self._pid, os.WUNTRACED | os.WCONTINUED | os.WNOHANG)
+        if not done:
+            return None
+        self._stopped = os.WIFSTOPPED(status)
+        if self._stopped:
+            self._unanswered += not self._alone
+            _report(self._channel, self._pid, status)
+        return None if self._stopped or os.WIFCONTINUED(status) else status
+
+    def _wake_wrapper(self) -> None:
+        """Not before it has stopped, or it would miss it; nor twice, or it would pass that on."""
+        wrapper = os.getppid()
+        if _is_stopped(wrapper):
+            with contextlib.suppress(OSError):
+                os.kill(wrapper, signal.SIGCONT)
+
+    def _take_order(self) -> bool:
+        order = _receive(self._channel, 1)
+        if not order:
+            return False
+        self._unanswered -= 1
+        if self._launch.slave is not None:
+            _give_terminal(self._launch.slave, self._pid if order == b"f" else os.getpgrp())
+        if self._stopped and not self._unanswered:
+            self._stopped = False
+            _kill_group(self._pid, signal.SIGCONT)
+        return True
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:  # noqa: PTH123 - pathlib is slow to import
+            return stream.read().rpartition(b")")[2].split()[0] == b"T"
+    except OSError:
+        return True
 
 
 def _receive(channel: socket.socket, count: int) -> bytes:
@@ -197,12 +224,6 @@ def _let_signals_pass(pid: int) -> None:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: _hang_up(pid))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _resume(launch: Launch, pid: int, order: bytes) -> None:
-    if launch.slave is not None:
-        _give_terminal(launch.slave, pid if order == b"f" else os.getpgrp())
-    _kill_group(pid, signal.SIGCONT)
 
 
 def _wrapper_is_gone(launch: Launch, pid: int) -> None:
@@ -239,48 +260,3 @@ def _command(launch: Launch, gate: int) -> None:
     as_given(launch.ignores)
     if os.read(gate, 1):
         become(launch)
-
-
-def become(launch: Launch) -> NoReturn:
-    """Puts this process as it would be without us (its signals are `as_given`), then it becomes the command."""
-    for target, fd in launch.fds.items():
-        if fd is None:
-            os.close(target)
-        elif fd != target:
-            os.dup2(fd, target)
-    signal.pthread_sigmask(signal.SIG_SETMASK, launch.mask)
-    _execute(launch.argv, launch.env)
-
-
-def _execute(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
-    try:
-        try:
-            os.execvpe(argv[0], argv, env)
-        except OSError as fault:
-            if fault.errno != errno.ENOEXEC:
-                raise
-            import shutil
-
-            script = shutil.which(argv[0]) or argv[0]  # a script without an interpreter line: as shells do
-            os.execve("/bin/sh", ("sh", script, *argv[1:]), env)
-    except (OSError, ValueError) as fault:
-        status, words = _refusal(argv[0], fault)
-        with contextlib.suppress(OSError):
-            os.write(2, f"intentd: {argv[0]}: {words}\n".encode(errors="surrogateescape"))
-        os._exit(status)
-
-
-def _refusal(name: str, fault: OSError | ValueError) -> tuple[int, str]:
-    number = fault.errno if isinstance(fault, OSError) else errno.EINVAL
-    if number in (errno.ENOENT, errno.ENOTDIR):
-        return NOT_FOUND, os.strerror(number or 0) if "/" in name else "command not found"
-    if "/" in name and _is_directory(name):
-        number = errno.EISDIR
-    return NOT_EXECUTABLE, os.strerror(number or errno.EINVAL)
-
-
-def _is_directory(name: str) -> bool:
-    try:
-        return stat.S_ISDIR(os.stat(name).st_mode)  # noqa: PTH116 - as in `environment`
-    except OSError:
-        return False

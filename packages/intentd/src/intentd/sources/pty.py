@@ -64,8 +64,8 @@ class TerminalPair:
         self.hung_up = False
 
     def _copy_settings(self) -> None:
-        self._oflag_hidden = 0
         termios.tcsetattr(self.master, termios.TCSANOW, termios.tcgetattr(self.outer))
+        self._oflag_hidden = 0
         self._given = termios.tcgetattr(self.master)
 
     def copy_size(self) -> None:
@@ -88,14 +88,17 @@ class TerminalPair:
             return False
 
     def enter_foreground(self) -> None:
+        """Also of a terminal that is gone: then `take_keys` says so."""
         first, self._settled = not self._settled, True
         if first:  # until now the terminal may have been as its shell's line editor needs it
-            self._copy_settings()
+            with contextlib.suppress(termios.error):
+                self._copy_settings()
         self._process_inside(True)
         self._lifts = self._shared
         with self._outer_lock:
             if not self.raw:
-                self._before = termios.tcgetattr(self.outer)
+                with contextlib.suppress(termios.error):
+                    self._before = termios.tcgetattr(self.outer)
                 self._before[_OFLAG] |= self._lifted
             self._set_outer(_raw(self._before, process_output=self._shared and not self._lifted))
             self.raw = True

@@ -1,7 +1,8 @@
 """Owns `intentd run`: one wrapped command from its start to the same end as without us, and the report of it.
 
-Its pieces: `monitor` is the process between, `pty` the terminals, `pump` the output, `report` tells the daemon. The
-command waits until all of them are imported, so they keep to what is quick to import (no attrs).
+Its pieces: `monitor` is the process between, `execution` how a process becomes the command, `pty` the terminals,
+`pump` the output, `report` tells the daemon. The command waits until all of them are imported, so they keep to what is
+quick to import (no attrs).
 """
 
 import contextlib
@@ -14,7 +15,8 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
-from intentd.sources.descriptors import Outlets, access, cover, is_file
+from intentd.sources.descriptors import Outlets, access, cover, is_locked
+from intentd.sources.execution import Launch, become, environment
 from intentd.sources.pty import TerminalPair, outer_terminal
 from intentd.sources.pump import Pump
 from intentd.sources.signals import (
@@ -54,7 +56,7 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
     """Runs the command and ends as it does: with its exit status, or by its signal."""
     outlets = Outlets.take()
     mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED))
-    bare = monitor.Launch(tuple(argv), monitor.environment(), outlets.as_they_are, None, False, mask, ignores=ignored())
+    bare = Launch(tuple(argv), environment(), outlets.as_they_are, None, False, mask, ignores=ignored())
     command = Command(bare, outlets)
     try:
         command.prepare()
@@ -64,7 +66,7 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
         command.leave_terminal()
         reporter.dropped()
         as_given(bare.ignores)  # a signal that has come since is the command's
-        monitor.become(bare)
+        become(bare)
     try:
         status = command.attend()
     finally:
@@ -76,7 +78,7 @@ def run(argv: Sequence[str], reporter: Reporter) -> NoReturn:
 class Command:
     """The wrapped command while it lives. `bare` is how it would be started without us."""
 
-    def __init__(self, bare: monitor.Launch, outlets: Outlets) -> None:
+    def __init__(self, bare: Launch, outlets: Outlets) -> None:
         self.tail: Tail
         self._bare = bare
         self._outlets = outlets
@@ -96,8 +98,7 @@ class Command:
         foreground = self._choose_ground()
         fds = self._descriptors({fd: write for fd, (_, write) in pipes.items()})
         launch = self._bare._replace(fds=fds, slave=pair.slave if pair else None, foreground=foreground)
-        ours = [read for read, _ in pipes.values()] + ([pair.master] if pair else [])
-        self._monitor = monitor.start(launch, ours)
+        self._monitor = monitor.start(launch)
         for _, write in pipes.values():
             os.close(write)
         if pair:
@@ -113,10 +114,11 @@ class Command:
             self._pid = first.pid
             self._woken = wake_on_signals()
             self._start_pumps()
-            self._monitor.release()
         except _LACKS:
             self._monitor.give_up()
             raise
+        self._let_go()
+        self._monitor.release()
 
     def _start_pumps(self) -> None:
         for fd, read in self._reads.items():
@@ -130,7 +132,6 @@ class Command:
 
     def attend(self) -> int:
         """Pumps, forwards and waits until the command ends; its wait status."""
-        self._let_go()
         signal.pthread_sigmask(signal.SIG_SETMASK, self._bare.mask)
         status = self._loop()
         self._monitor.wait()
@@ -162,13 +163,14 @@ class Command:
     def _let_go(self) -> None:
         """What of our own descriptors only the command is to hold: then others see when it lets go of them.
 
-        Not of files: with the first descriptor that it closes a process gives up all its locks on a file (fcntl(2)).
+        Not of a file that is locked for the command: with the first descriptor of it that a process closes it gives up
+        its locks (fcntl(2)).
         """
         with contextlib.suppress(OSError):
-            cover(*(fd for fd in self._outlets.only_given if not is_file(fd)))
+            cover(*(fd for fd in self._outlets.only_given if not is_locked(fd)))
         for fd in self._outlets.inherited:
             with contextlib.suppress(OSError):
-                if not is_file(fd):
+                if not is_locked(fd):
                     os.close(fd)
 
     def _choose_ground(self) -> bool:
@@ -201,15 +203,11 @@ class Command:
             if self._reads_on:
                 self._read_back()
             if self._woken in ready:
-                for number in os.read(self._woken, 256):
-                    self._forward(number)
+                self._forward_all()
             if self._pair and self._pair.outer in ready:
                 self._pair.take_keys()
             if self._pair and self._pair.master in ready:
                 self._give_keys(self._pair)
-            if self._pair and self._pair.hung_up:
-                self._kill(signal.SIGHUP)
-                self._pair.hung_up, self._pair.raw = False, False
             if self._monitor.fileno() in ready:
                 report = self._monitor.report()
                 if report is None or report.status is None:
@@ -217,6 +215,8 @@ class Command:
                 if not os.WIFSTOPPED(report.status):
                     return report.status
                 self._stopped(os.WSTOPSIG(report.status))
+            if self._pair and self._pair.hung_up:
+                self._hang_up(self._pair)
 
     def _wait(self) -> set[int]:
         watch = select.poll()
@@ -238,9 +238,22 @@ class Command:
                 self._settle()  # what the command and its terminal say of it stands before what a shell says then
                 signal_others(number)
 
+    def _hang_up(self, pair: TerminalPair) -> None:
+        """The person's terminal is gone, and so goes the command's: its monitor is told, and who reads it."""
+        self._pumps.pop().finish()
+        pair.restore()
+        os.dup2(pair.outer, pair.master, inheritable=False)
+        self._pair = None
+
     def _settle(self) -> None:
         for pump in self._pumps:
             pump.settle()
+
+    def _forward_all(self, *, but: int = 0) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._woken, 256):
+                if number != but:
+                    self._forward(number)
 
     def _forward(self, number: int) -> None:
         if number == signal.SIGWINCH and self._pair:
@@ -271,6 +284,7 @@ class Command:
             was_raw = pair is not None and pair.raw
             if pair:
                 pair.restore()
+            self._forward_all()  # who has continued us meanwhile means the command
             stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
             if pair and (was_raw or self._outlets.interactive) and pair.is_foreground():
                 pair.enter_foreground()
@@ -279,6 +293,7 @@ class Command:
         if pair:
             pair.copy_size()
         self._monitor.resume(foreground=pair is not None and pair.raw)
+        self._forward_all(but=signal.SIGCONT)  # that has been said with it
 
     def _drain(self) -> None:
         for pump in self._pumps:

@@ -102,4 +102,5 @@ def end_like(status: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
-    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
+        os._exit(128 + number)  # as process 1 of a container it cannot end by a signal: what shells say then
+    os._exit(os.waitstatus_to_exitcode(status))

@@ -1,0 +1,139 @@
+"""I1: a command that is stopped and continued, by whomever, goes on, hears what it would hear alone, and ends."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.intentd.sources.wrapping import (
+    BASH,
+    LIMIT_S,
+    PYTHON,
+    SH,
+    WRAPPER,
+    Environment,
+    Open,
+    both_on_a_terminal,
+    both_on_pipes,
+)
+
+FROM_ELSEWHERE = """
+(while kill -0 $$; do grep -q 'State:.T' /proc/$$/status && kill -{} $$; sleep 0.01; done) >/dev/null 2>&1 &
+for i in 1 2 3 4 5 6 7 8 9; do kill -STOP $$; echo went on; done
+"""
+
+
+@pytest.mark.parametrize("name", ["CONT", "KILL"])
+def test_who_continues_or_ends_the_command_alone_is_heard(
+    open_screen: Open, environment: Environment, name: str
+) -> None:
+    """I1: its wrapper has stopped too, and nobody continues that."""
+    argv = [SH, "-c", FROM_ELSEWHERE.format(name)]
+    without, wrapped = both_on_pipes(argv, environment)
+    assert wrapped == without
+    without, wrapped = both_on_a_terminal(open_screen, argv)
+    assert wrapped == without
+
+
+TIMES = 20
+COUNTS = f"""
+import os, signal
+signal.signal(signal.SIGCONT, lambda *_: os.write(1, b"c"))
+for _ in range({TIMES}):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os.read(0, 1)
+"""
+
+
+def wait_until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < deadline, "it never stopped"
+
+
+def test_a_command_hears_once_that_it_is_continued(environment: Environment) -> None:
+    """I1: as a shell's `fg` and `bg` say it."""
+    with subprocess.Popen(
+        [*WRAPPER, PYTHON, "-c", COUNTS], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as command:
+        assert command.stdin
+        assert command.stdout
+        try:
+            heard = b""
+            for _ in range(TIMES):
+                wait_until_stopped(command.pid)
+                command.send_signal(signal.SIGCONT)
+                heard += os.read(command.stdout.fileno(), 9)
+                command.stdin.write(b".")
+                command.stdin.flush()
+            assert heard + command.stdout.read() == b"c" * TIMES
+        finally:
+            command.kill()
+
+
+EARLY = """
+import os, signal, sys
+from intentd.cli import main
+from intentd.sources.pump import Pump
+
+Pump.settle = lambda _: os.kill(os.getpid(), signal.SIGCONT)
+main(["run", "--", *sys.argv[1:]])
+"""
+
+
+def test_a_wrapper_that_is_continued_before_it_has_stopped_goes_on(environment: Environment) -> None:
+    """I1: it still shows what the command wrote."""
+    words = [PYTHON, "-c", EARLY, SH, "-c", "kill -STOP $$; echo went on"]
+    ended = subprocess.run(words, env=environment, stdout=subprocess.PIPE, timeout=LIMIT_S, check=True)
+    assert ended.stdout == b"went on\n"
+
+
+OUTLIVES = """
+import os, signal
+for number in (signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+os.write(1, b"started %d.\\n" % os.getpid())
+try:
+    os.read(0, 1)
+except OSError:
+    pass
+open("over", "w").close()
+"""
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+@pytest.mark.parametrize("ground", ["foreground", "background", "stopped"])
+def test_a_terminal_that_closes_ends_what_reads_it_and_shows_nothing(
+    open_screen: Open, tmp_path: Path, ground: str
+) -> None:
+    """I1: also where the job waits for that terminal, or was stopped by a key."""
+    (tmp_path / "program").write_text(OUTLIVES)
+    shell = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    shell.until(b"ready> ")
+    sign = " &" if ground == "background" else ""
+    shell.type(f"cd {tmp_path}; {' '.join(WRAPPER)} {PYTHON} program 2> errors{sign}\r".encode())
+    shell.until(b".\r\n")
+    command = psutil.Process(int(shell.seen.partition(b"started ")[2].partition(b".")[0]))
+    monitor = command.parent()
+    assert monitor
+    wrapper = monitor.parent()
+    assert wrapper
+    if ground == "stopped":
+        shell.type(b"\x1a")
+    if ground != "foreground":
+        wait_until_stopped(wrapper.pid)
+    os.close(shell.master)
+    shell.master = os.open(os.devnull, os.O_RDWR)
+    try:
+        wrapper.wait(LIMIT_S)
+        assert (tmp_path / "over").exists()
+        assert (tmp_path / "errors").read_text() == ""
+    finally:
+        for one in (wrapper, monitor, command):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
