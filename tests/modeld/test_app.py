@@ -1,5 +1,6 @@
 """What the daemon does with faults of its own; the rest of its life needs real processes."""
 
+import asyncio
 import io
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,17 @@ async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(
     assert '"op":"1"' in left.read_text()
     assert private not in left.read_text() + caplog.text
     assert "a bug" in caplog.text
+
+
+async def test_s8_a_supervisor_that_fails_ends_the_daemon(app: App) -> None:
+    """Nobody would start an engine any more, and every operation would wait for ever."""
+
+    async def fail() -> None:
+        raise ValueError("a bug")
+
+    app._engine._supervise(fail())
+    await asyncio.wait_for(app._stop.wait(), 5)
+    assert "ValueError" in str(app._fault)
 
 
 @pytest.mark.parametrize(("backend", "says"), [("fake", "no such script"), ("llamacpp", "no such model file")])

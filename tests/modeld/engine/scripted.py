@@ -74,18 +74,17 @@ class ScriptedChild:
 
 
 class Nursery:
-    """Makes the children, and keeps what the supervisor told. `full` makes the next starts fail."""
+    """Makes the children, and keeps what the supervisor told. The next starts fail with what is in `full`."""
 
     def __init__(self) -> None:
         self.children: list[ScriptedChild] = []
         self.told: list[FromEngine | FromSupervisor] = []
         self.news = asyncio.Event()
-        self.full = 0
+        self.full: list[Exception] = []
 
     async def start(self, config: EngineConfig, epoch: int, flag: int) -> Child:
         if self.full and self.children:
-            self.full -= 1
-            raise OSError(11, "Resource temporarily unavailable")
+            raise self.full.pop()
         self.children.append(ScriptedChild(epoch, config.model))
         self.news.set()
         return cast(Child, self.children[-1])

@@ -12,6 +12,7 @@ from modeld.engine.messages import (
     FromSupervisor,
     Refused,
 )
+from modeld.engine.patience import CrashLoop, Patience
 from modeld.engine.supervisor import Supervisor
 from tests.modeld.engine.scripted import ENDED, READY, RUN, Nursery, Start, ready
 
@@ -113,7 +114,7 @@ async def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time_or
 
 async def test_a_machine_without_room_for_a_process_is_tried_again(start: Start, nursery: Nursery) -> None:
     await start()
-    nursery.full = 2
+    nursery.full = [OSError(11, "Resource temporarily unavailable"), MemoryError()]
     (await ready(nursery)).dies()
     await ready(nursery, 2)
     gone = [told.reason for told in nursery.told if isinstance(told, EngineGone)]
@@ -199,3 +200,51 @@ async def test_a_message_may_come_byte_by_byte_and_half_a_message_is_none(start:
     child.dies()
     await nursery.until(lambda: isinstance(nursery.told[-1], EngineGone))
     assert nursery.told.count(ENDED) == 1
+
+
+def test_s13_the_pause_stays_at_its_limit_however_many_engines_died() -> None:
+    loop = CrashLoop(Patience())
+    for _ in range(2000):
+        loop.died("exited with status 1", loaded=False)
+    assert loop.pause == loop.patience.longest_pause
+    assert "2000 engines died" in loop.says()
+
+
+@pytest.mark.parametrize("fault", [OSError(105, "No buffer space available"), MemoryError(), ConnectionResetError()])
+async def test_s13_whatever_keeps_an_engine_from_being_heard_ends_it_and_another_begins(
+    start: Start, nursery: Nursery, fault: Exception
+) -> None:
+    await start()
+    child = await ready(nursery)
+    child.reader.connection_lost(fault)
+    await ready(nursery, 2)
+    assert "could not be heard" in cast(EngineGone, nursery.told[1]).reason
+    assert child.buried
+
+
+@pytest.mark.parametrize("after_load", [False, True])
+async def test_s8_a_fault_of_the_supervisor_itself_is_said_and_close_ends_all_the_same(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, after_load: bool
+) -> None:
+    """Else every operation would wait for ever for an engine that nobody starts."""
+    supervisor, faults = await start(), []
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("a bug")
+
+    def note(fault: Exception) -> None:
+        faults.append(type(fault))
+        nursery.news.set()
+
+    monkeypatch.setattr(supervisor, "_on_fault", note)
+    if after_load:
+        nursery.children[0].says(Refused(message="no"))
+        nursery.children[0].dies()
+        await asyncio.wait_for(supervisor._task, 5)
+        monkeypatch.setattr(supervisor, "_start_child", fail)
+        supervisor.load("/good.gguf")
+    else:
+        monkeypatch.setattr(supervisor, "_mourn", fail)
+        nursery.children[0].dies()
+    await nursery.until(lambda: faults == [ValueError])
+    await supervisor.close()

@@ -52,7 +52,7 @@ class App:
         clock = time.monotonic
         codec = MODELD.codec(settings.message_bytes)
         self._clock = clock
-        self._engine = Supervisor(settings.engine(), self._engine_said)
+        self._engine = Supervisor(settings.engine(), self._engine_said, on_fault=self._fail_inside)
         self._router = Router(
             self._endpoint,
             codec,

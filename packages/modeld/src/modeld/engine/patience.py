@@ -9,6 +9,8 @@ from modeld.engine.messages import Advanced, Begun, FromEngine, Generated, Probi
 ORDINARY_CHUNK = 512
 LOOK_S = 2.0
 """So often somebody looks whether an engine is silent for too long, at least."""
+_MOST_DOUBLINGS = 32
+"""Of a pause: no float holds what thousands of deaths would make of it."""
 
 
 @frozen(kw_only=True)
@@ -101,7 +103,8 @@ class CrashLoop:
     @property
     def pause(self) -> float:
         """Before the next start."""
-        return float(min(self.patience.pause * 2 ** max(0, self.deaths - 1), self.patience.longest_pause))
+        doublings = min(max(0, self.deaths - 1), _MOST_DOUBLINGS)
+        return float(min(self.patience.pause * 2**doublings, self.patience.longest_pause))
 
     @property
     def is_hopeless(self) -> bool:

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from attrs import evolve
 
@@ -45,11 +46,14 @@ class Supervisor:
         config: EngineConfig,
         on_message: Callable[[FromEngine | FromSupervisor], None],
         *,
+        on_fault: Callable[[Exception], None] | None = None,
         patience: Patience | None = None,
         start_child: Callable[[EngineConfig, int, int], Awaitable[Child]] = Child.start,
     ) -> None:
+        """`on_fault` is told of a fault of the supervisor itself, after which no engine is kept any more."""
         self._config = config
         self._on_message = on_message
+        self._on_fault = on_fault or _log_fault
         self._patience = patience or Patience()
         self._start_child = start_child
         self._flag: SharedStopFlag | None = None
@@ -96,7 +100,7 @@ class Supervisor:
         except BaseException:
             self._flag.close()
             raise
-        self._task = asyncio.create_task(self._keep_alive(child), name="engine supervisor")
+        self._supervise(self._keep_alive(child))
 
     def send(self, message: ToEngine) -> None:
         """Raises `WireError(TOO_LARGE)`, and RuntimeError where no engine is ready."""
@@ -139,7 +143,7 @@ class Supervisor:
         self._dismissed = True
         self._roused.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._go_on(), name="engine supervisor")
+            self._supervise(self._go_on())
         ready, self._ready = self._ready, False
         if self._child is None:  # it dies, is being started, or there is none
             return
@@ -166,6 +170,16 @@ class Supervisor:
         await self._task
         self._flag.close()
         self._task = None
+
+    def _supervise(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.create_task(self._guard(work), name="engine supervisor")
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        """Nobody waits for the task: that it failed must be said, or every operation waits for ever."""
+        try:
+            await work
+        except Exception as fault:
+            self._on_fault(fault)
 
     async def _keep_alive(self, child: Child) -> None:
         await self._live_through(child)
@@ -224,8 +238,8 @@ class Supervisor:
     async def _begin_again(self) -> Child | None:
         try:
             return await self._begin()
-        except OSError as fault:
-            _log.warning("engine %d cannot be started: %s", self._epoch, fault.strerror)
+        except (OSError, MemoryError) as fault:
+            _log.warning("engine %d cannot be started: %s", self._epoch, str(fault) or "memory is short")
             return None
 
     async def _attend(self, child: Child) -> str:
@@ -238,8 +252,10 @@ class Supervisor:
             await child.reader.hand_on(lambda data: self._receive(self._messages.decode(data)))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
-        except (FrameFault, ConnectionError) as fault:
+        except FrameFault as fault:
             hung, grace = f"said something unreadable ({fault}) and ", 0.0
+        except Exception as fault:  # the system's, for want of memory or buffers: another engine may do better
+            hung, grace = f"could not be heard ({type(fault).__name__}) and ", 0.0
         finally:
             self._child = None
             self._rest()
@@ -319,3 +335,7 @@ class Supervisor:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _log_fault(fault: Exception) -> None:
+    _log.error("the supervisor failed: no engine is kept any more", exc_info=fault)
