@@ -156,6 +156,35 @@ async def test_time_in_which_this_process_did_not_run_is_nobodys_silence(
     assert not child.buried
 
 
+@pytest.mark.parametrize("looks_first", [False, True])
+async def test_s13_an_answer_in_which_this_process_did_not_run_makes_nobody_wait_longer_for_a_hung_engine(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, looks_first: bool
+) -> None:
+    """Ctrl-Z and fg an hour later: no chunk took an hour."""
+    watch = await watched(start, nursery, monkeypatch)
+    await watch.allows_after(Generated(text="a", ids=(1,)), 1.0)
+    assert await watch.allows_after(Generated(text="b", ids=(2,)), 1.5) == 20.0
+    watch.now += 3600
+    if looks_first:
+        watch.supervisor._ring()
+    assert await watch.allows_after(Generated(text="c", ids=(3,)), watch.now) == 20.0
+    watch.supervisor._ring()
+    assert watch.supervisor._due == watch.base + watch.now + 20.0
+
+
+async def test_s13_work_that_is_sent_after_a_freeze_has_no_longer_than_other_work(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = await watched(start, nursery, monkeypatch)
+    nursery.children[-1].says(ENDED)
+    await nursery.until(lambda: ENDED in nursery.told)
+    watch.now = 3600.0
+    watch.supervisor.send(SAVE)
+    watch.supervisor._ring()
+    assert watch.supervisor._due is not None
+    assert watch.supervisor._due - watch.base - watch.now < watch.supervisor._patience.first + 1
+
+
 async def test_an_engine_that_stays_silent_after_that_is_killed(
     start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,8 +52,8 @@ class Pace:
     _resident: int = 0
     _total: int = 0
 
-    def heard(self, message: FromEngine, seconds: float) -> None:
-        """`seconds` after the message before it, or after the work was sent."""
+    def heard(self, message: FromEngine, seconds: float | None) -> None:
+        """`seconds` after the message before it, or after the work was sent; None where that is no measure of it."""
         match message:
             case Begun():
                 self._resident, self._total = message.reused, len(message.ids) // 4
@@ -61,12 +61,14 @@ class Pace:
                 self._filled(message.length, seconds)
             case Generated():
                 self._filled(self._total, seconds)
-        if isinstance(message, Advanced | Generated | Probing):
+        if seconds is not None and isinstance(message, Advanced | Generated | Probing):
             self._slowest = max(self._slowest, seconds)
 
-    def _filled(self, length: int, seconds: float) -> None:
+    def _filled(self, length: int, seconds: float | None) -> None:
         """The larger a chunk, the more it tells of a whole one: a small one takes longer for each token."""
         tokens, self._resident = length - self._resident, length
+        if seconds is None:
+            return
         if tokens > self._largest:
             self._largest, self._per_token = tokens, seconds / tokens
         elif tokens == self._largest and tokens:

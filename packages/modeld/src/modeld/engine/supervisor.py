@@ -66,7 +66,8 @@ class Supervisor:
         self._ready = self._refused = self._resting = self._dismissed = False
         self._due: float | None = None  # when something must have been heard at the latest
         self._alarm: asyncio.TimerHandle | None = None
-        self._heard = self._born = 0.0
+        self._heard: float | None = None  # when, where this process has run since
+        self._born = 0.0
         self._pace = Pace(self._patience, config.chunk)
         self._crashes = CrashLoop(self._patience)
         self._proven = False
@@ -107,6 +108,7 @@ class Supervisor:
         if not self._ready:
             raise RuntimeError(f"{self!r}: nothing can be sent before Ready")
         data = self._messages.encode(message)
+        self._forgive()
         if self._child is None:  # it has just died: `EngineGone` is still to come, and ends this as it does any other
             return
         self._child.write(data)
@@ -265,6 +267,7 @@ class Supervisor:
     def _receive(self, message: FromEngine) -> None:
         if self._dismissed:
             return
+        self._forgive()
         match message:
             case Ready():
                 self._ready = self._proven = True
@@ -277,7 +280,7 @@ class Supervisor:
                     self._crashes.over()
                 self._rest()
             case _:
-                self._pace.heard(message, self._now() - self._heard)
+                self._pace.heard(message, None if self._heard is None else self._now() - self._heard)
                 self._expect(filling=not isinstance(message, Generated | Probing))
         self._tell(message)
 
@@ -298,14 +301,22 @@ class Supervisor:
                 self._alarm.cancel()
             self._alarm = asyncio.get_running_loop().call_at(min(due, self._now() + LOOK_S), self._ring)
 
-    def _ring(self) -> None:
-        """Where it rings late, this process did not run, nor perhaps did the engine: that time is nobody's silence."""
-        alarm, self._alarm = self._alarm, None
-        if alarm is None or self._due is None or self._child is None:
+    def _forgive(self) -> None:
+        """Where the alarm is late, this process did not run, nor perhaps did the engine: that is nobody's silence, and
+        no measure of a chunk.
+        """
+        if self._alarm is None or (late := self._now() - self._alarm.when()) <= LOOK_S:
             return
-        late = self._now() - alarm.when()
-        if late > LOOK_S:
+        self._alarm.cancel()
+        self._alarm = self._heard = None
+        if self._due is not None:
             self._due += late + LOOK_S
+
+    def _ring(self) -> None:
+        self._forgive()
+        self._alarm = None
+        if self._due is None or self._child is None:
+            return
         if self._now() < self._due:
             self._await_until(self._due)
         else:
