@@ -40,9 +40,23 @@ async def test_an_engine_that_falls_silent_in_its_work_is_killed(start: Start, n
     assert child.buried
 
 
-async def test_an_engine_that_never_gets_ready_is_killed(start: Start, nursery: Nursery) -> None:
-    await start(load=0.01, loads=1)
+async def test_an_engine_that_never_gets_ready_is_killed_and_its_model_given_up_at_once(
+    start: Start, nursery: Nursery
+) -> None:
+    """Nobody can stop a load, and everybody waits for it: five times the longest one are an hour."""
+    await start(load=0.01, loads=3)
     await nursery.until(lambda: any(isinstance(told, Refused) for told in nursery.told))
+    assert [type(told) for told in nursery.told] == [EngineGone, Refused]
+
+
+async def test_s13_a_model_that_was_ready_before_is_not_given_up_for_a_load_that_hangs(
+    start: Start, nursery: Nursery
+) -> None:
+    await start(load=0.01, loads=3)
+    nursery.children[0].says(READY)
+    nursery.children[0].dies()
+    await nursery.until(lambda: len(nursery.children) > 4)
+    assert not any(isinstance(told, Refused) for told in nursery.told)
 
 
 @pytest.mark.parametrize(("work", "end"), [(RUN, ENDED), (Probe(), Probed(finished=False)), (SAVE, Saved(bytes=1))])

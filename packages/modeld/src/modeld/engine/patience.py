@@ -23,7 +23,8 @@ class Patience:
     `first` holds: it is for chunks of 512 tokens, and longer in proportion for larger ones. A message that is being
     read gets its size over `bytes_per_second` on top.
 
-    After `loads` deaths in a row while it loads, a model is given up, unless it was ready since it was asked for.
+    After `loads` deaths in a row while it loads, a model is given up, and at once where it said nothing in all of `load`:
+    both unless it was ready since it was asked for.
     Before each restart it waits: `pause`, twice as long each time up to `longest_pause`, and `pause` again after an
     engine that lived for `stable` or ended an operation.
     """
@@ -97,6 +98,10 @@ class CrashLoop:
         self.deaths += 1
         self.failed_loads = 0 if loaded else self.failed_loads + 1
         self._reason = reason
+
+    def hung(self) -> None:
+        """It said nothing in a whole load: another one would take as long."""
+        self.failed_loads = self.patience.loads
 
     def over(self) -> None:
         """An engine ended an operation, or lived for long, or another one is wanted."""

@@ -212,8 +212,8 @@ class Supervisor:
         if self._dismissed:
             return
         if self._crashes.is_hopeless and not self._proven:
-            self._crashes = CrashLoop(self._patience)
-            self._give_up(reason)
+            deaths, self._crashes = self._crashes.deaths, CrashLoop(self._patience)
+            self._give_up(reason, deaths)
         else:
             await self._pause(self._crashes.pause)
 
@@ -254,6 +254,8 @@ class Supervisor:
             await child.reader.hand_on(lambda data: self._receive(self._messages.decode(data)))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
+            if not self._ready:
+                self._crashes.hung()
         except FrameFault as fault:
             hung, grace = f"said something unreadable ({fault}) and ", 0.0
         except Exception as fault:  # the system's, for want of memory or buffers: another engine may do better
@@ -322,14 +324,13 @@ class Supervisor:
         else:
             self._child.reader.fail(TimeoutError())
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, deaths: int) -> None:
         self._refused = True
-        self._tell(
-            Refused(
-                message=f"the engine {reason} {self._patience.loads} times while it loaded the model; "
-                "its last words are in the log; choose another model or a smaller context"
-            )
-        )
+        says = f"while it loaded the model the engine {reason}"
+        if deaths > 1:
+            says += f", the last of {deaths} that died"
+        advice = "its last words are in the log; choose another model or a smaller context"
+        self._tell(Refused(message=f"{says}; {advice}"))
 
     def _tell(self, message: FromEngine | FromSupervisor) -> None:
         if self._closing.is_set():
