@@ -34,7 +34,7 @@ ENDED = Ended(reason=Reason.PREFILLED, length=0, usage=Usage(), timings=Timings(
 
 
 class ScriptedChild:
-    """Stands for a process. `says` speaks for it; it obeys `Quit` and dies when killed."""
+    """Stands for a process. `says` speaks for it; it obeys `Quit` and dies when killed, unless it is not mortal."""
 
     def __init__(self, epoch: int, model: str | None) -> None:
         self.epoch = epoch
@@ -45,7 +45,7 @@ class ScriptedChild:
         self.heard: list[object] = []
         self.buried = False
         self.killed = False
-        self.obeys = True
+        self.obeys = self.mortal = True
 
     def says(self, *messages: object) -> None:
         for message in messages:
@@ -66,7 +66,8 @@ class ScriptedChild:
     def kill(self) -> None:
         if not self.killed:
             self.killed = True
-            self.dies()
+            if self.mortal:
+                self.dies()
 
     async def bury(self, grace: float) -> str:
         self.buried = True

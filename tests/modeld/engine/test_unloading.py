@@ -54,6 +54,26 @@ async def test_close_does_not_wait_for_a_model_to_load(start: Start, nursery: Nu
     assert nursery.children[0].killed
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+async def test_close_does_not_wait_for_an_engine_that_no_signal_ends(
+    start: Start, nursery: Nursery, loaded: bool
+) -> None:
+    """The kernel may hold it, in a driver or on a dead drive; the next daemon needs the socket."""
+    supervisor = await start(quit=0.01)
+    child = await ready(nursery) if loaded else nursery.children[0]
+    child.obeys = child.mortal = False
+    await asyncio.wait_for(supervisor.close(), 5)
+    assert child.killed
+    assert child.buried
+
+
+async def test_a_load_does_not_wait_for_an_engine_that_no_signal_ends(start: Start, nursery: Nursery) -> None:
+    supervisor = await start(quit=0.01)
+    nursery.children[0].mortal = False
+    supervisor.load("/other.gguf")
+    await ready(nursery, 2)
+
+
 async def test_close_in_the_pause_before_a_restart_starts_nothing(start: Start, nursery: Nursery) -> None:
     supervisor = await start(pause=3600.0)
     (await ready(nursery)).dies()
@@ -191,17 +211,20 @@ async def test_a_load_or_an_unload_in_the_pause_before_a_restart_does_not_wait_f
     assert nursery.children[1].model == model
 
 
+@pytest.mark.parametrize("mortal", [True, False])
 @pytest.mark.parametrize("model", ["/other.gguf", None])
 async def test_a_load_or_an_unload_while_a_process_is_being_started_counts_and_that_process_does_not(
-    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, model: str | None
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, model: str | None, mortal: bool
 ) -> None:
-    supervisor = await start()
+    supervisor = await start(quit=0.01)
     born, begun = asyncio.Event(), asyncio.Event()
 
     async def slowly(config: EngineConfig, epoch: int, flag: int) -> Child:
         begun.set()
         await born.wait()
-        return await nursery.start(config, epoch, flag)
+        born_late = await nursery.start(config, epoch, flag)
+        nursery.children[-1].mortal = mortal or len(nursery.children) > 2
+        return born_late
 
     child = await ready(nursery)
     monkeypatch.setattr(supervisor, "_start_child", slowly)

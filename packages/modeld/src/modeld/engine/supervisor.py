@@ -153,7 +153,12 @@ class Supervisor:
             self._child.write(self._messages.encode(Quit()))
             self._await_until(self._now() + self._patience.quit)
         else:
-            self._child.kill()
+            self._kill(self._child)
+
+    def _kill(self, child: Child) -> None:
+        """One that the kernel does not let go of is waited for as long as for one that does not quit."""
+        child.kill()
+        self._await_until(self._now() + self._patience.quit)
 
     async def close(self) -> None:
         """Ends the engine: asks it to quit, and kills it if it does not. Nothing is reported any more."""
@@ -168,7 +173,7 @@ class Supervisor:
                 await asyncio.wait([self._task], timeout=self._patience.quit)
         finally:
             if self._child:
-                self._child.kill()
+                self._kill(self._child)
         await self._task
         self._flag.close()
         self._task = None
@@ -247,10 +252,11 @@ class Supervisor:
     async def _attend(self, child: Child) -> str:
         """Hears a child out until it is gone; says how it went."""
         hung, grace = "", self._patience.quit
-        if self._closing.is_set() or self._dismissed:
-            child.kill()
         try:
-            self._await_until(self._now() + self._patience.load)
+            if self._closing.is_set() or self._dismissed:
+                self._kill(child)
+            else:
+                self._await_until(self._now() + self._patience.load)
             await child.reader.hand_on(lambda data: self._receive(self._messages.decode(data)))
         except TimeoutError:
             hung, grace = "was silent for too long and ", 0.0
