@@ -3,6 +3,7 @@
 import asyncio
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from modeld.engine.messages import EngineGone, Ready, Refused
 from modeld.recording import read
 from modeld.schedule.journal import replay
 from modeld.testing import EngineTwin
+from modelwire.codec import Envelope
 from modelwire.messages import Load, Text, Turn
 
 
@@ -86,8 +88,10 @@ async def test_a_file_that_is_not_there_unloads_nothing(
     monkeypatch.setattr(app._engine, "load", pytest.fail)
     replies: list[Any] = []
     monkeypatch.setattr(app._driver, "_reply", lambda client, op, message: replies.append(message))
+    monkeypatch.setattr(app._server, "_door", SimpleNamespace(send=app._driver._reply))
     app._engine_said(EngineTwin().ready())
-    app._driver.submit("ann", "l", Load(model=str(tmp_path / "none.gguf")), 0.0)
+    app._server.handle("ann", Envelope("l", Load(model=str(tmp_path / "none.gguf"))))
+    await asyncio.wait(app._server._looks)
     [error] = replies
     assert error.code == "bad_request"
     assert says in error.message

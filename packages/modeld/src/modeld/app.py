@@ -19,6 +19,7 @@ from modeld.driver import Driver
 from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
 from modeld.engine.supervisor import Supervisor
 from modeld.housekeeping import IdleTimes
+from modeld.looks import Looks
 from modeld.models import gguf, openvino_folder
 from modeld.recording import Recorder, RecordFault, write_segment
 from modeld.schedule import ScheduleLimits
@@ -73,7 +74,6 @@ class App:
             also=self._record,
             model=settings.model_path(),
             idle=IdleTimes(test_after=settings.exactness_after or None, unload_after=settings.unload_after),
-            check_model=_CHECKS[settings.backend],
         )
         about = About(
             message_bytes=codec.max_bytes,
@@ -88,6 +88,7 @@ class App:
             about,
             clock=clock,
             engine_pid=lambda: self._engine.pid,
+            look=Looks(_CHECKS[settings.backend]).look,
             problem=lambda: self._engine.trouble,
         )
         self._stop = asyncio.Event()
@@ -135,6 +136,7 @@ class App:
     async def _say_farewell(self) -> None:
         """Ends every operation, and waits a bounded time for the engine to let go of the running one."""
         self._driver.shutdown(self._clock())
+        await self._server.end_looks()
         try:
             async with asyncio.timeout(FAREWELL_S):
                 while self._driver.live:

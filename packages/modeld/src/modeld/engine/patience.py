@@ -23,10 +23,9 @@ class Patience:
     `first` holds: it is for chunks of 512 tokens, and longer in proportion for larger ones. A message that is being
     read gets its size over `bytes_per_second` on top.
 
-    After `loads` deaths in a row while it loads, a model is given up, and at once where it said nothing in all of `load`:
-    both unless it was ready since it was asked for.
-    Before each restart it waits: `pause`, twice as long each time up to `longest_pause`, and `pause` again after an
-    engine that lived for `stable` or ended an operation.
+    After `loads` deaths in a row while it loads, a model is given up, and at once where it said nothing in all of
+    `load`: both unless it was ready since it was asked for. Before each restart it waits: `pause`, twice as long each
+    time up to `longest_pause`, and `pause` again after an engine that lived for `stable` or ended an operation.
     """
 
     silence: float = 10.0
