@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import FrameReader, framed
@@ -89,16 +90,29 @@ class Child:
 def _spawn(config: EngineConfig, epoch: int, connection: int, flag: int, life: int) -> subprocess.Popen[bytes]:
     # -P: a module in the folder that the daemon was started in is never imported. Its own process group: a Ctrl-C in
     # the terminal is the front's to handle. No backtrace: ggml would start a debugger, and show it what is in memory.
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-P", "-X", "faulthandler", "-m", "modeld.engine.worker"),
-            *(config.to_json(), str(epoch), str(connection), str(flag), str(life)),
-        ],
-        stdin=subprocess.DEVNULL,
-        pass_fds=(connection, flag, life),
-        process_group=0,
-        env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "GGML_NO_BACKTRACE": "1"},
-    )
+    with _unstoppable_by_terminal():
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-X", "faulthandler", "-m", "modeld.engine.worker"),
+                *(config.to_json(), str(epoch), str(connection), str(flag), str(life)),
+            ],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(connection, flag, life),
+            process_group=0,
+            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "GGML_NO_BACKTRACE": "1"},
+        )
+
+
+@contextmanager
+def _unstoppable_by_terminal() -> Iterator[None]:
+    """A process that is started here may always print. With `stty tostop` its group would be stopped at the first line,
+    also at a crash's last words. A child inherits the mask from its first instruction on, and its own children do.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _epitaph(code: int | None) -> str:

@@ -1,0 +1,41 @@
+"""An engine's process as the system sees it."""
+
+import os
+import subprocess
+import sys
+
+ON_A_TERMINAL = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+ways = termios.tcgetattr(1)
+ways[3] |= termios.TOSTOP
+termios.tcsetattr(1, termios.TCSANOW, ways)
+from modeld.engine.child import _spawn
+from modeld.engine.config import EngineConfig
+null = os.open(os.devnull, os.O_RDWR)
+process = _spawn(EngineConfig(backend="fake"), 1, null, null, null)
+_, status = os.waitpid(process.pid, os.WUNTRACED)
+process.kill()
+assert signal.SIGTTOU not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+sys.exit(3 if os.WIFSTOPPED(status) else 4)
+"""
+"""The engine gets no socket: it prints a traceback, and ends."""
+
+
+def test_s13_an_engine_that_prints_is_not_stopped_by_a_terminal_with_tostop() -> None:
+    """Else a crash is a hang, and a load that warns never ends."""
+    ours, theirs = os.openpty()
+    front = subprocess.Popen(
+        [sys.executable, "-c", ON_A_TERMINAL],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        assert front.wait(60) == 4
+    finally:
+        front.kill()
+        front.wait()
+        os.close(ours)
