@@ -167,6 +167,16 @@ def test_an_unload_waits_for_the_end_of_a_test_and_nothing_is_tested_while_unloa
     assert probes(house) == 1
 
 
+def test_s4_a_model_that_is_unloaded_sooner_than_it_would_be_tested_is_tested_first() -> None:
+    house = House(idle=IdleTimes(test_after=2 * WAIT, unload_after=WAIT))
+    house.say(house.engine.ready())
+    pass_time(house, WAIT)
+    assert (probes(house), house.engine.asked) == (1, [])
+    house.say(house.engine.probed(EXACT))
+    pass_time(house, 1)
+    assert house.engine.asked == ["nothing"]
+
+
 def test_a_test_is_no_use_of_the_model_an_unload_does_not_wait_longer_for_it() -> None:
     house = House(idle=IdleTimes(test_after=WAIT, unload_after=2 * WAIT))
     house.say(house.engine.ready())

@@ -51,8 +51,10 @@ class Housekeeping:
             self.exactness = ready.exactness
 
     def due(self, now: float) -> Probe | Unload | None:
-        """What is to be done now, while nothing runs. A test that has begun comes to its end before an unload."""
-        if self._wants_test and self._idle(now, self.times.test_after) and now >= self._not_before:
+        """What is to be done now, while nothing runs. A test is due before an unload, and one that has begun comes to its
+        end.
+        """
+        if self._wants_test and self._idle(now, self._test_after) and now >= self._not_before:
             return Probe()
         if self._idle(now, self.times.unload_after) and not self.exactness.running:
             return Unload()
@@ -73,6 +75,12 @@ class Housekeeping:
             self._failures += probed is None
             self._pauses += 1
             self._not_before = now + min((self.times.test_after or 1.0) * 4**self._pauses, LONGEST_PAUSE_S)
+
+    @property
+    def _test_after(self) -> float | None:
+        """An unload that came first would leave no time for any test."""
+        test, unload = self.times.test_after, self.times.unload_after
+        return test if test is None or unload is None else min(test, unload)
 
     @property
     def _wants_test(self) -> bool:
