@@ -135,6 +135,29 @@ def test_the_line_that_was_being_written_at_the_end_does_not_count(tmp_path: Pat
     assert replay(segment) is None
 
 
+@pytest.mark.parametrize("lost", [1, 7])
+def test_a_daemon_goes_on_behind_a_line_that_another_could_not_end(tmp_path: Path, lost: int) -> None:
+    """The disk was full for a while."""
+    path = tmp_path / "events"
+    for _ in range(3):
+        recorded(path, 1)
+        os.truncate(path, path.stat().st_size - lost)
+    assert [replay(segment) for segment in read(path)] == [None] * 3
+    with path.open("a") as file:
+        file.write("\n")
+    assert [replay(segment) for segment in read(path)] == [None] * 3
+
+
+def test_a_broken_line_within_a_segment_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    recorded(path, 1)
+    lines = path.read_text().splitlines(keepends=True)
+    for broken in ([lines[0], "notes\n", *lines[1:]], [*lines, "notes\n", "more\n", lines[1]]):
+        path.write_text("".join(broken))
+        with pytest.raises(RecordFault, match="is no event"):
+            list(read(path))
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -172,6 +195,26 @@ def test_a_disk_that_is_full_ends_the_record_and_not_the_daemon(
     monkeypatch.setattr("modeld.recording._append", full)
     recorded(tmp_path / "events", 2)
     assert "ends here: No space left on device" in caplog.text
+
+
+def test_a_record_that_cannot_be_begun_anew_ends_and_is_not_collected_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder(tmp_path / "events", ScheduleLimits(), max_bytes=1)
+
+    def no_room(path: Path) -> int:
+        raise RecordFault(f"{path} cannot be written: Too many open files; choose another file")
+
+    monkeypatch.setattr("modeld.recording._open", no_room)
+    house = House(also=recorder.add)
+    house.say(house.engine.ready())
+    recorder._thread.join(10)
+    assert "ends here" in caplog.text
+    assert "Too many open files" in caplog.text
+    waiting = recorder._items.qsize()
+    recorder.add(house.driver.journal.last().entries[0], pytest.fail)  # type: ignore[arg-type]
+    assert recorder._items.qsize() == waiting
+    recorder.close()
 
 
 def test_what_the_daemon_keeps_in_memory_can_be_left_behind(tmp_path: Path) -> None:

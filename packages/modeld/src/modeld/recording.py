@@ -106,12 +106,13 @@ class Recorder:
 
     def _write_all(self) -> None:
         try:
+            _end_line(self._file)
             while (item := self._items.get()) is not None:
                 self._write(item)
-        except OSError as fault:
-            self._broken = True
-            log.error("the record %s ends here: %s", self._path, fault.strerror)
+        except (OSError, RecordFault) as fault:
+            log.error("the record %s ends here: %s", self._path, getattr(fault, "strerror", fault))
         finally:
+            self._broken = True
             os.close(self._file)
 
     def _write(self, item: Entry | _Start) -> None:
@@ -141,7 +142,7 @@ def write_segment(path: Path, segment: Segment) -> None:
 
 def _open(path: Path) -> int:
     """Owner-only, and never through a link that somebody else has laid."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         file = os.open(path, flags, 0o600)
     except OSError as fault:
@@ -154,6 +155,13 @@ def _open(path: Path) -> int:
     return file
 
 
+def _end_line(file: int) -> None:
+    """Where the disk was full, the last line may be half a one: the next is not written behind it."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        os.write(file, b"\n")
+
+
 def _append(file: int, item: Entry | _Start) -> None:
     line = line_of(item).encode()
     while line:
@@ -164,25 +172,43 @@ def _append(file: int, item: Entry | _Start) -> None:
 
 
 def read(path: Path) -> Iterator[Segment]:
-    """The segments of a record. A last line that is not whole does not count. Raises `RecordFault`."""
+    """The segments of a record. Raises `RecordFault`."""
     segment: Segment | None = None
     try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                item = _parse(line, f"line {number} of {path}") if line.endswith("\n") else None
-                if isinstance(item, _Start):
-                    if segment:
-                        yield segment
-                    segment = Segment(item.limits, item.board)
-                elif item and segment:
-                    segment.entries.append(item)
-                elif item:
-                    raise RecordFault(f"{path} does not begin with a line that has limits: it is no whole record")
+        for item in _items(path):
+            if isinstance(item, _Start):
+                if segment:
+                    yield segment
+                segment = Segment(item.limits, item.board)
+            elif segment:
+                segment.entries.append(item)
+            else:
+                raise RecordFault(f"{path} does not begin with a line that has limits: it is no whole record")
     except (OSError, UnicodeDecodeError) as fault:
         raise RecordFault(f"{path} cannot be read: {fault}") from None
     if segment is None:
         raise RecordFault(f"{path} holds no record: make one with 'modeld serve --record FILE'")
     yield segment
+
+
+def _items(path: Path) -> Iterator[Entry | _Start]:
+    """The last line that a daemon wrote does not count where it is not whole, also where another daemon went on."""
+    number, broken = 0, None
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith("\n"):
+                break
+            try:
+                item = _parse(line, f"line {number} of {path}")
+            except RecordFault as fault:
+                broken = broken or fault
+                continue
+            if broken and not isinstance(item, _Start):
+                raise broken
+            broken = None
+            yield item
+    if broken and number == 1:
+        raise broken
 
 
 def _parse(line: str, where: str) -> Entry | _Start:
