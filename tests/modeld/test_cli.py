@@ -1,14 +1,17 @@
 """What can be typed, and what is said of the rest."""
 
+import io
 import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from modeld.cli import main
 from modeld.config import options
+from modeld.findings import Finding
 from modeld.recording import write_segment
 from modeld.schedule import Scheduler
 from modeld.schedule.journal import Journal
@@ -155,3 +158,33 @@ def test_config_shows_every_setting_and_where_it_comes_from(
     assert found["context"] == {"value": 8192, "origin": "default"}
     _, text, _ = exit_of(capsys, "config", "--profile", "fast")
     assert tomllib.loads(text)["queue"] == 7, "the text is a file that would set the same"
+
+
+@pytest.mark.parametrize("command", [["serve", "--model"], ["serve", "--record"], ["config", "--model"], ["load"]])
+@pytest.mark.parametrize("where", ["no home", "gone"])
+def test_a_path_that_leads_nowhere_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], where: str
+) -> None:
+    (tmp_path / "gone").mkdir()
+    if where == "gone":
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+    name = "~nobody-of-this-name/x.gguf" if where == "no home" else "x.gguf"
+    status, output, errors = exit_of(capsys, *command, name, "--socket", f"ipc://{tmp_path}/m.sock")
+    assert (status, output) == (2, "")
+    assert errors.startswith(f"modeld: '{name}' leads nowhere")
+    assert errors.count("\n") == 1
+    if where == "gone":
+        monkeypatch.chdir(tmp_path)
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def examine(_: dict[str, Any]) -> list[Finding]:
+        return [Finding(about="cache", state="warning", says="full", advice="make room")]
+
+    monkeypatch.setattr("modeld.doctor.examine", examine)
+    shown = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="iso-8859-1", write_through=True))
+    with pytest.raises(SystemExit):
+        main(["doctor"])
+    assert b"? make room" in shown.getvalue()

@@ -51,7 +51,7 @@ def test_a_wrong_option_is_said_in_one_line_with_its_place_and_what_it_may_be(
 
 def test_the_engine_gets_what_was_said_and_its_own_defaults_for_the_rest(tmp_path: Path) -> None:
     engine = settings(tmp_path, context="1024", model="a.gguf").engine()
-    assert (engine.context, engine.model, engine.chunk) == (1024, "a.gguf", 512)
+    assert (engine.context, engine.model, engine.chunk) == (1024, str(Path("a.gguf").absolute()), 512)
 
 
 def test_the_socket_is_where_it_was_said_or_in_the_runtime_directory(
@@ -69,9 +69,12 @@ def test_the_socket_is_where_it_was_said_or_in_the_runtime_directory(
 
 def test_paths_do_not_depend_on_who_works_where_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere/folder").mkdir(parents=True)
+    (tmp_path / "x").symlink_to("elsewhere/folder")
     flags = {"record": "events", "model": "x/../m.gguf", "unload_after": "60"}
     settings = load(flags, environment={}, file=tmp_path / "none")
     assert settings.record_path() == tmp_path / "events"
-    assert settings.model_path() == str(tmp_path / "m.gguf")
+    assert settings.model_path() == settings.engine().model
+    assert settings.model_path() == str(tmp_path / "x/../m.gguf"), "that is not m.gguf here"
     assert settings.unload_after == 60
     assert (Settings().record_path(), Settings().model_path()) == (None, None)

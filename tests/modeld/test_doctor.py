@@ -35,6 +35,12 @@ async def finding(about: str, **flags: str) -> Finding:
     return found
 
 
+async def test_a_model_in_no_home_is_a_wrong_setting() -> None:
+    [found] = await examine({"model": "~nobody-of-this-name/x.gguf"})
+    assert (found.about, found.state) == ("settings", "failure")
+    assert "leads nowhere" in found.says
+
+
 async def test_on_a_machine_in_order_only_the_daemon_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_free_memory", lambda: 100 * GIB)
     found = await examine({})

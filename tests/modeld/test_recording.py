@@ -206,13 +206,14 @@ def test_a_record_that_cannot_be_begun_anew_ends_and_is_not_collected_any_more(
         raise RecordFault(f"{path} cannot be written: Too many open files; choose another file")
 
     monkeypatch.setattr("modeld.recording._open", no_room)
+    assert recorder._full.wait(10)
     house = House(also=recorder.add)
     house.say(house.engine.ready())
     recorder._thread.join(10)
     assert "ends here" in caplog.text
     assert "Too many open files" in caplog.text
     waiting = recorder._items.qsize()
-    recorder.add(house.driver.journal.last().entries[0], pytest.fail)  # type: ignore[arg-type]
+    recorder.add(house.driver.journal.last().entries[0], pytest.fail)
     assert recorder._items.qsize() == waiting
     recorder.close()
 

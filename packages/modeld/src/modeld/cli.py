@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import sys
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """`modeld` as a command."""
     with ends_at_once():
         wanted = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 cannot show all that a model says
     try:
         status = asyncio.run(wanted.command(wanted))
     except ConfigError as fault:
@@ -99,8 +102,9 @@ async def _ask(wanted: argparse.Namespace) -> int:
 
 
 async def _load(wanted: argparse.Namespace) -> int:
+    file = _model_file(wanted.file) if wanted.file else None
     async with _client(wanted) as client:
-        changed = await client.load(_model_file(wanted.file) if wanted.file else None)
+        changed = await client.load(file)
         name = (await _when_loaded(client)).model.name
     print(f"{name} is loaded" if changed else f"{name} is loaded already")
     return 0
@@ -164,7 +168,7 @@ def _client(wanted: argparse.Namespace) -> Client:
 
 def _model_file(name: str) -> str:
     """The daemon has another working directory."""
-    path = Path(os.path.normpath(Path(name).expanduser().absolute()))
+    path = config.path_of(name)
     if not path.exists():
         raise ConfigError(f"{path} is no file and no folder: give the path of a model")
     return str(path)

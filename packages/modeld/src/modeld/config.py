@@ -128,15 +128,30 @@ class Settings:
             raise ConfigError(str(fault)) from None
 
     def record_path(self) -> Path | None:
-        return Path(self.record).expanduser().absolute() if self.record else None
+        """Raises `ConfigError`."""
+        return path_of(self.record) if self.record else None
 
     def model_path(self) -> str | None:
-        return os.path.normpath(Path(self.model).expanduser().absolute()) if self.model else None
+        """Raises `ConfigError`."""
+        return str(path_of(self.model)) if self.model else None
 
     def engine(self) -> EngineConfig:
+        """Raises `ConfigError`."""
         wanted = {option.name: getattr(self, option.name) for option in fields(Settings)}
+        wanted["model"] = self.model_path()
         known = {option.name for option in fields(EngineConfig)}
         return EngineConfig(**{name: value for name, value in wanted.items() if name in known and value is not None})
+
+
+def path_of(name: str) -> Path:
+    """What somebody typed, for those who work elsewhere. `..` stays: behind a link it leads elsewhere than it seems.
+
+    Raises `ConfigError` where there is no such home, or no working directory any more.
+    """
+    try:
+        return Path(name).expanduser().absolute()
+    except (RuntimeError, OSError) as fault:
+        raise ConfigError(f"{name!r} leads nowhere ({fault}): give an absolute path") from None
 
 
 def options() -> tuple["Attribute[Any]", ...]:

@@ -30,6 +30,7 @@ async def examine(flags: dict[str, Any]) -> list[Finding]:
     """Everything that was found, in the order in which it is worth reading."""
     try:
         settings = config.load(flags)
+        settings.model_path()
     except ConfigError as fault:
         return [Finding(about="settings", state="failure", says=str(fault))]
     file = config.config_file()
