@@ -2,6 +2,7 @@
 
 import pytest
 
+from modeld.confirmations import Confirmations
 from modeld.sessions import SessionLimits
 from modeld.testing import as_text
 from modelwire.errors import ErrorCode
@@ -150,6 +151,23 @@ def test_a_closed_session_is_empty_and_what_runs_in_it_ends_first(house: House) 
     assert house.error("2").code == ErrorCode.BAD_REQUEST
     house.submit("3", prefix("z"))
     assert house.last_run().closed == (("ann", "s"),)
+
+
+def test_a_close_that_cannot_be_confirmed_closes_nothing_and_can_be_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.submit("1", turn("abc"))
+    house.submit("2", Decode(session="s"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Confirmations, "full", True)
+        house.driver.close("ann", "x", "s", 0.0)
+        house.driver.cancel("ann", "y", "1", 0.0)
+    assert [house.error(op).code for op in "xy"] == [ErrorCode.OVERLOADED] * 2
+    assert not house.engine.stop_set
+    assert house.driver.sessions.clients == {"ann"}
+    house.driver.close("ann", "z", "s", 0.0)
+    house.run()
+    assert house.of("z") == [Acknowledged(found=True)]
 
 
 def test_closing_everything_ends_all_operations_of_the_client_only(house: House) -> None:

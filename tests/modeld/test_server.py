@@ -101,6 +101,9 @@ def house() -> House:
     return house
 
 
+LOAD = Load(model="/drive/model.gguf")
+
+
 def turn(**fields: Any) -> Turn:
     return Turn(session="s", prefix=(Text(text="abc"),), **fields)
 
@@ -170,6 +173,16 @@ def test_a_silent_client_loses_its_operations_and_an_idle_one_nothing(house: Hou
     assert house.door.sent[-1][1:] == ("2", house.door.sent[-1][2])
     assert isinstance(house.door.sent[-1][2], Done)
     assert house.engine.stop_set
+
+
+def test_a_client_whose_load_goes_on_is_found_silent_once_for_each_silence(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing stops a load."""
+    house.ask("1", LOAD)
+    for house.door.silent_clients in (["ann"], ["ann"], [], ["ann"]):
+        house.server.pass_time(house.now)
+    assert caplog.text.count("fell silent") == 2
 
 
 def test_an_idle_client_with_sessions_is_said_something_now_and_then_that_is_for_no_operation(house: House) -> None:
@@ -322,9 +335,6 @@ def looking(house: House) -> "asyncio.Future[None]":
 async def looked(house: House) -> None:
     while house.server._looks:
         await asyncio.wait(house.server._looks, timeout=10)
-
-
-LOAD = Load(model="/drive/model.gguf")
 
 
 async def test_s2_a_drive_that_says_nothing_holds_up_nobody_but_who_loads_from_it(house: House) -> None:

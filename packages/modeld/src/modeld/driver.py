@@ -145,12 +145,16 @@ class Driver:
         self._tell(schedule.Submitted(scheduled), now)
 
     def cancel(self, client: str, op: str, target: str, now: float) -> None:
-        self._end_then_confirm(client, op, {OpKey(client, target)} & self._flights.keys(), False, now)
+        targets = {OpKey(client, target)} & self._flights.keys()
+        if self._has_room_for(client, op, targets):
+            self._end_then_confirm(client, op, targets, False, now)
 
     def close(self, client: str, op: str, session: str | None, now: float) -> None:
         """Ends a session and what runs in it; with None, all of the client."""
         own = [flight for flight in self._flights.values() if flight.key.client == client]
         targets = {flight.key for flight in own if session is None or flight.session_name == session}
+        if not self._has_room_for(client, op, targets):
+            return
         had = self.sessions.close_all(client) > 0 if session is None else self.sessions.close(client, session)
         self._end_then_confirm(client, op, targets, had, now)
 
@@ -171,13 +175,17 @@ class Driver:
         self.stopping = True
         self._tell(schedule.ShutdownAsked(), now)
 
+    def _has_room_for(self, client: str, op: str, targets: set[OpKey]) -> bool:
+        """Where the confirmation would have to wait and cannot, that is said: nothing is ended then."""
+        full = bool(targets) and self._confirmations.full
+        if full:
+            message = f"{MAX_WAITING} cancels wait already, which is the limit: try later"
+            self._reply(client, op, Error(code=ErrorCode.OVERLOADED, message=message, retry=True))
+        return not full
+
     def _end_then_confirm(self, client: str, op: str, targets: set[OpKey], had: bool, now: float) -> None:
         if not targets:
             self._reply(client, op, Acknowledged(found=had))
-        elif self._confirmations.full:
-            message = f"{MAX_WAITING} cancels wait already, which is the limit: try later"
-            error = Error(code=ErrorCode.OVERLOADED, message=message, retry=True)
-            self._reply(client, op, error)
         else:
             self._confirmations.add(client, op, targets)
             for key in targets:

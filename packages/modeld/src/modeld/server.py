@@ -64,6 +64,7 @@ class Server:
         self._tick_at = math.inf
         self._knock_at = 0.0
         self._leaving: set[str] = set()
+        self._silent: set[str] = set()
         self._look = look
         self._looks: set[asyncio.Task[None]] = set()
         self._held: dict[str, list[Envelope]] = {}
@@ -161,7 +162,9 @@ class Server:
     def pass_time(self, now: float) -> None:
         self._driver.tick(now)
         self._forget_who_left()
-        for client in self._driver.busy_clients & set(self._door.silent(now, SILENCE_MS)):
+        silent = self._driver.busy_clients & set(self._door.silent(now, SILENCE_MS))
+        before, self._silent = self._silent, silent
+        for client in silent - before:
             log.warning("client %s fell silent: its operations end", client)
             self._driver.client_silent(client, now)
         if now >= self._knock_at:
