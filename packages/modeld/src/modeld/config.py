@@ -144,12 +144,13 @@ class Settings:
 
 
 def path_of(name: str) -> Path:
-    """What somebody typed, for those who work elsewhere. `..` stays: behind a link it leads elsewhere than it seems.
+    """What somebody typed, for those who work elsewhere. `..` behind a link leads to where the kernel says.
 
     Raises `ConfigError` where there is no such home, or no working directory any more.
     """
     try:
-        return Path(name).expanduser().absolute()
+        path = Path(name).expanduser().absolute()
+        return path.parent.resolve() / path.name if ".." in path.parts else path
     except (RuntimeError, OSError) as fault:
         raise ConfigError(f"{name!r} leads nowhere ({fault}): give an absolute path") from None
 
