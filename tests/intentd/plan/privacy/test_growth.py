@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import re2
 
-from intentd.plan.privacy import assigned, keyblocks, known, scrub, views
+from intentd.plan.privacy import assigned, keyblocks, known, looks, names, scrub, values, views
 from intentd.plan.privacy.known import FORMS
 
 TIMES = 4
@@ -24,7 +24,7 @@ CANDIDATES = "a1A-= \n\"'/:.!"
 
 
 SEARCHED = (
-    "_HEAD", "_BEGIN", "_FLAG", "_ELEMENT", "_END", "_RUN", "_DER", "_LINES", "_PUBLIC", "_COLOUR", "_WRAPPED",
+    "HEAD", "_BEGIN", "FLAG", "ELEMENT", "_END", "_RUN", "_DER", "_LINES", "_PUBLIC", "_COLOUR", "_WRAPPED",
     "_NEXT_LINE", "_TWO_LITERALS",
 )  # fmt: skip
 """What goes over a whole text; the others are tried at one place, or look back a little."""
@@ -32,14 +32,15 @@ SEARCHED = (
 
 def patterns() -> dict[str, Any]:
     """By their names."""
-    modules = {"assigned": assigned, "keyblocks": keyblocks, "known": known, "views": views}
     own = {
-        f"{place}.{name}": value
-        for place, module in modules.items()
+        value: f"{module.__name__.rpartition('.')[2]}.{name}"
+        for module in (assigned, keyblocks, known, looks, names, values, views)
         for name, value in vars(module).items()
         if isinstance(value, (re.Pattern, type(re2.compile(""))))
     }
-    return own | {f"form {number}: {form.kind}": form.pattern for number, form in enumerate(FORMS)}
+    return {name: value for value, name in own.items()} | {
+        f"form {number}: {form.kind}": form.pattern for number, form in enumerate(FORMS)
+    }
 
 
 def uses(name: str) -> tuple[str, ...]:

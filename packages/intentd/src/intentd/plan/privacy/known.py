@@ -29,7 +29,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from intentd.plan.privacy.assigned import MAX_JUDGED, looks_random
+from intentd.plan.privacy.looks import MAX_JUDGED, looks_random
 from intentd.plan.privacy.views import View
 
 DETECTORS: tuple[type[RegexBasedDetector], ...] = (

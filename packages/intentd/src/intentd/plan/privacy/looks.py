@@ -1,0 +1,50 @@
+"""Owns what the characters of a text say alone: whether a person wrote it, a program, or nobody."""
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+
+MAX_JUDGED = 400
+"""So many characters of a text decide what it is: a text of names alone would be judged once for each of them."""
+CODE = re.compile(r".*[(){}\[\]|].*|(?:self|this|cls|os|process|env|config|settings|args|options|request|ctx)[.>].*")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_WORDS = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,8}")
+_NUMBERS = re.compile(r"\d+")
+
+
+def looks_random(text: str, least: int, uuid: bool = True) -> bool:
+    """Whether no person wrote it: letters and digits mixed all over, or a UUID."""
+    if len(text) < least or not (any(map(str.isdigit, text)) and any(map(str.isalpha, text))):
+        return False
+    if _UUID.fullmatch(text):
+        return uuid
+    parts = [part for part in re.split(r"[-_./:=+]", text) if part]
+    if all(_WORDS.fullmatch(part) for part in parts):
+        return False
+    classes = ["d" if char.isdigit() else "u" if char.isupper() else "l" if char.islower() else "o" for char in text]
+    turns = sum(one != other for one, other in pairwise(classes))
+    return (turns / len(text) >= 0.25 or len(_NUMBERS.findall(text)) > 2) and _entropy(text) >= 2.8
+
+
+def is_no_word(text: str) -> bool:
+    """Whether it can hardly be the next name in a list."""
+    return has_both(text) and not (
+        " " in text or CODE.fullmatch(text) or all(map(_WORDS.fullmatch, re.split(r"[-_./:]+", text)))
+    )
+
+
+def has_both(text: str) -> bool:
+    return any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+
+
+def is_mixed(text: str) -> bool:
+    """Whether capitals stand about as they do in no name: base64 may be without a digit."""
+    if len(text) < 20 or not 0.3 <= sum(map(str.isupper, text)) / len(text) <= 0.7:
+        return False
+    return sum(one.isupper() != other.isupper() for one, other in pairwise(text)) / len(text) >= 0.3
+
+
+def _entropy(text: str) -> float:
+    counts = Counter(text).values()
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)

@@ -1,0 +1,135 @@
+"""Owns the names that secrets are given to, where they stand, and how much each says; not what stands behind them."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import re2
+
+Weight = Literal["password", "secret", "token", "key"]
+_NAMES: dict[Weight, str] = {
+    "password": r"pass_?words?|passwd|passwort|pwd|pass_?(?:phrase|code)|pass|pw|contraseña|contrasena|mot_?de_?passe",
+    "secret": (
+        r"secrets?|(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
+        r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string"
+    ),
+    "token": (
+        r"(?:(?:access|auth|refresh|bearer|api|id|session)[_-]?)?tokens?|auth|credentials?|cookie|session(?:[_-]?id)?"
+        r"|bearer|dsn|webhook(?:[_-]?url)?"
+    ),
+    "key": r"keys?|salt|seed|iv|pin",
+}
+_SUFFIX = (
+    r"(?i:[_-]?(?:\d{1,3}|id|prod|production|dev|test|staging|live|old|new|backup|value|val|string|text|raw|plain"
+    r"|b64|base64|hex|main|default|hash|env|here))?"
+)
+_MORE = r"(?P<more>(?:[_-][A-Za-z0-9]{1,20}|(?<=[a-z0-9])[A-Z][a-z0-9]{0,20}){0,4})"
+"""Further words, as in SECRET_KEY_BASE and passwordProdDb."""
+# A further word that makes it a name for something about the secret.
+_ABOUT = re.compile(
+    r"(?i)files?|encoder|path|dir|folder|len|length|size|min|max|count|counts|limit|num|number|names?|types?|kind|format|urls?|uri"
+    r"|hosts?|endpoint|fields?|inputs?|label|hint|placeholder|title|message|msg|errors?|prompt|regex|pattern|policy|rules?"
+    r"|validators?|validation|strength|reset|changed?|confirm|required|enabled|disabled|expire[sd]?|expiry|expiration|ttl"
+    r"|timeout|seconds|minutes|hours|days|age|at|time|date|created|updated|versions?|rotation|algorithms?|alg|method|func"
+    r"|function|fn|callback|handler|hashers?|provider|manager|service|store|storage|backend|class|cls|module|template"
+    r"|view|page|form|column|prefix|suffix|separator|encoding|charset|index|position|offset|start|end|refs?|reference|arn"
+    r"|ids|list|map|dict|set|group|usage|used|budget|per|is|has|for|from|to|in|not|command|cmd|helper|vars?|variable"
+    r"|example|iterations|rounds|attempts|retries|headers?|scopes?|domain|issuer|audience|region|source|status|state"
+    r"|visible|mode|level|params?|request|response|exception|info|config|settings|options|schema|model|table|test[s]?"
+    r"|fingerprint|signature|digest|checksum"
+)
+_IN_USE = re.compile(r"(?i)live|prod|production|staging")
+# Where a name can begin, found by an automaton: a name of many alternatives is slow to look for otherwise.
+_BEGIN = re2.compile("(?i)" + "|".join(_NAMES.values()))
+_TYPE = r"[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3}"
+HEAD = re.compile(
+    "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}{_MORE}"
+    rf"(?:\\?[\"'`][ \t]{{0,20}}(?P<listed>,[ \t]{{0,20}}(?:default ?= ?)?)(?=[fbruFBRU]{{0,2}}\\?[\"'`])"
+    r"|(?:\\?[\"'`])?\]?[ \t]{0,20}"
+    rf"(?::[ \t]{{0,8}}{_TYPE} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{{0,20}})",
+)
+FLAG = re.compile(
+    r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
+    r"|(?P<secret>secret|api-?key|access-?key|secret-?key|private-?key)|(?P<token>token|auth|credentials))[ \t]{1,4}",
+    re.MULTILINE,
+)
+ELEMENT = re.compile(
+    r"<[\w:.-]{0,40}?(?:(?P<password>password|passwd|pwd|passphrase)|(?P<secret>secret|api-?key|access-?key)"
+    r"|(?P<token>token))>[ \t]{0,8}(?=[^<>\s]{3,400}</)",
+    re.IGNORECASE,
+)
+PAIR = re.compile(
+    r"(?:\b(?i:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']?|[\"'])(?P<name>[\w.-]{0,40}?"
+    r"(?i:(?P<password>passw(?:or)?d|passphrase)|(?P<secret>secrets?|api_?key)|(?P<token>tokens?))"
+    rf"{_SUFFIX}{_MORE})[\"']?(?:,|\s?[:=]\s?\{{)?\s{{0,40}}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}"
+)
+"""As in `{"name": "DB_PASSWORD", "value": "…"}`."""
+TIGHT = re.compile(r"\w=\Z")
+_KEY = re.compile(r"[\"'`][ \t]*:[ \t]*\Z")
+_GLUED = re.compile(
+    r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD|PW)"
+)
+"""As in DBPASS: the names of variables, but not the words and the passes of a compiler."""
+_PLACE_OR_NUMBER = re.compile(r"[\"'`]?(?:(?:~|\.{1,2})?(?:/[\w.@-]*+)++|\d++)(?![^\s\"'`,;<>])")
+"""What MYPWD and MAXPASS hold."""
+_OF_ACCOUNT = re.compile(
+    r"(?i)db|database|sql|mysql|postgres|pg|redis|mongo|smtp|imap|e?mail|ftp|ssh|ldap|vpn|wifi|users?|admin|root|login"
+    r"|account|auth|app"
+)
+"""With one of these words, `pass` and `pw` with further words are a password, and no step of a compiler's."""
+# Names that end in "key" or "token" and are open to everybody.
+_OPEN = re.compile(
+    r"(?i)public|pub|cache|primary|foreign|sort|partition|row|dict|map|object|idempotency|translation|i18n|group|index"
+    r"|unique|lookup|query|hash|routing|dedup|content|lock|page|next|continuation|pad|eos|bos|unk|mask|sep|cls|special"
+    r"|column|field|hot|arrow|shortcut|tab|enter|modifier|registry|react|ordering|json|yaml|max|min|num|total|prompt"
+    r"|completion|stop"
+)
+_NAME = re.compile(r"[\w.-]*\Z")
+_PARTS = re.compile(r"[_\-.]|(?<=[a-z])(?=[A-Z])")
+_OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*\Z")
+
+
+def heads(text: str) -> Iterator[re.Match[str]]:
+    done = 0
+    for begin in _BEGIN.finditer(text):
+        head = HEAD.match(text, begin.start()) if begin.start() >= done else None
+        if head:
+            done = head.start("more") if head["more"] else head.end()  # A further word may begin a better name.
+            yield head
+
+
+def weight_of(text: str, head: re.Match[str]) -> Weight | None:
+    """How much the name says; None where it is part of another word, or of a name that is open."""
+    weight = next(weight for weight in _NAMES if weight in head.groupdict() and head[weight])
+    word = head.start(weight)
+    name = _NAME.search(text, max(0, word - 40), word)
+    before = name[0] if name else ""
+    glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
+    if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd", "pw")):
+        variable = _GLUED.fullmatch(before + head[weight]) and (TIGHT.search(head[0]) or _KEY.search(head[0]))
+        return weight if variable and not _PLACE_OR_NUMBER.match(text, head.end()) else None
+    more = further(head)
+    parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []
+    if any(map(_OPEN.fullmatch, parts)) or any(map(_ABOUT.fullmatch, more)):
+        return None
+    if head[weight].lower() in ("pass", "pw") and more and not in_environment(head):
+        return weight if any(map(_OF_ACCOUNT.fullmatch, [*_PARTS.split(before), *more])) else None
+    in_use = weight == "key" and _IN_USE.search(head[0])
+    return "token" if in_use else weight
+
+
+def further(head: re.Match[str]) -> list[str]:
+    """The words behind those that make it a secret's name."""
+    return list(filter(None, _PARTS.split(head.groupdict().get("more") or "")))
+
+
+def in_environment(head: re.Match[str]) -> bool:
+    """Whether it is written as a shell and its files do: NAME=value or --name=value, without a space.
+
+    Or as a container's environment is listed: NAME and value apart.
+    """
+    if head.re is PAIR:
+        return head["name"].isupper()
+    if not head[0].endswith("=") or head[0].endswith("=="):
+        return False
+    return head[0].isupper() or _OPTION.search(head.string, max(0, head.start() - 40), head.start()) is not None

@@ -1,0 +1,111 @@
+"""Owns where the value of a name begins and ends, over line breaks and from literal to literal; it judges none."""
+
+import re
+
+from attrs import frozen
+
+from intentd.plan.privacy.looks import looks_random
+from intentd.plan.privacy.names import PAIR
+
+_QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
+_BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
+_QUERY = re.compile(r"[?&][\w.-]*\Z")
+_REST = re.compile(r"[^\s\"'`<>]*")
+_MARKS = r"[ \t]*+\n[ \t]*+(?:[+\->|│#*]|E(?=[ \t]))?+[ \t]*+"
+_NEXT = re.compile(_MARKS)
+_BLOCK = re.compile(rf"[|>][+-]?\d?[+-]?{_MARKS}(\S[^\n]*)")
+"""Of YAML: its text begins on the next line."""
+_LINE_GAP = re.compile(rf"[\"'`]?[ \t]{{0,8}}[+.\\]?{_MARKS}")
+_LITERALS = re.compile(rf"\\?[\"'`][ \t]{{0,8}}[+.]?(?:[ \t]{{0,8}}|{_MARKS})(?=[fbrFBR]?[\"'`])")
+_PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
+_ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
+MAX_GOES_ON = 4_000
+MAX_BARE = 1_000
+
+
+@frozen
+class Value:
+    """A value as it stands: between quotes or bare; `last` on its line or followed by more."""
+
+    text: str
+    start: int
+    quoted: bool
+    last: bool
+
+
+def value_of(text: str, head: re.Match[str]) -> Value | None:
+    """The value after a separator, on the same line or alone on the next."""
+    at = head.end()
+    block = _BLOCK.match(text, at) if head[0].rstrip().endswith(":") else None
+    if block:
+        return Value(block[1].rstrip(), block.start(1), True, True)
+    broken = _NEXT.match(text, at)
+    if broken:
+        piece = _PIECE.match(text, broken.end())
+        if piece is None or not (piece[2] or looks_random(piece[1], 16)):
+            return None
+        return Value(piece[1], piece.start(1), True, True)
+    quoted = _QUOTED.match(text, at)
+    if quoted:
+        return Value(quoted[2], quoted.start(2), True, quoted[3] is None)
+    bare = _BARE.match(text, at, at + MAX_BARE)
+    if bare is None:
+        return None
+    field = _QUERY.search(text, max(0, head.start() - 40), head.start())
+    behind = "&" if field else "}" if head.re is PAIR else ""
+    end = at + len(bare[0].partition(behind)[0]) if behind else bare.end()
+    if end == at:
+        return None
+    return Value(text[at:end], at, False, _ends_line(text, end))
+
+
+def whole(text: str, value: Value) -> Value:
+    """The value with what is behind MAX_BARE."""
+    rest = _REST.match(text, value.start + MAX_BARE) if len(value.text) == MAX_BARE else None
+    if rest is None:
+        return value
+    return Value(text[value.start : rest.end()], value.start, value.quoted, _ends_line(text, rest.end()))
+
+
+def _ends_line(text: str, end: int) -> bool:
+    rest = text[end : end + 3].lstrip(" \t")
+    return not rest or rest[0] in "\n#"
+
+
+def continuation(text: str, value: Value, sure: bool) -> tuple[str, int, int] | None:
+    """What goes on of a value that a line break or a literal's end cut; `sure`: what is there is secret already."""
+    first = end = value.start + len(value.text)
+    parts = ""
+    while len(parts) < MAX_GOES_ON:
+        piece = _next_literal(text, end) if value.quoted and not value.last else None
+        piece = piece or _next_line(text, end, value, sure)
+        if piece is None:
+            break
+        first = first if parts else piece.start
+        parts, end = parts + piece.text, piece.start + len(piece.text)
+    return (parts, first, end) if parts else None
+
+
+def _next_literal(text: str, end: int) -> Value | None:
+    """The literal that code puts behind this one."""
+    gap = _LITERALS.match(text, end)
+    literal = _QUOTED.match(text, gap.end()) if gap else None
+    if literal is None or not literal[2] or " " in literal[2]:
+        return None
+    return Value(literal[2], literal.start(2), True, False)
+
+
+def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
+    """The token at the beginning of the next line, if it looks like more of the value above it."""
+    gap = _LINE_GAP.match(text, end)
+    piece = _PIECE.match(text, gap.end()) if gap and value.last else None
+    if piece is None:
+        return None
+    token = piece[1]
+    mixed = any(map(str.isdigit, token)) and any(map(str.isalpha, token))
+    closes = value.quoted and bool(piece[2])
+    alone = _ALONE.match(text, piece.end()) is not None
+    padded = len(token) > 3 and token.endswith("=")
+    if not (closes or (sure and (padded or (alone and (mixed or not value.quoted)))) or looks_random(token, 12)):
+        return None
+    return Value(token, piece.start(1), value.quoted, value.last)
