@@ -114,6 +114,8 @@ def _service(pattern: str, hint: str = "") -> Form:
     return Form("Service Token", re2.compile(pattern), hint, apart=True)
 
 
+_NAME_AND_SECRET = r"\s?[\"'][^\"'\n]{1,100}[\"'],\s{0,4}[\"']([^\"'\n]{3,200})\n?[\"']"
+
 _OWN = (
     _service(rf"(?:{_SERVICES})[A-Za-z0-9_.=+/-]{{20,}}"),
     _own("Service Token", "", r"(?<![\w+/-])(?:cio|EAAA|EZ[AT]K|ATCTT3)[A-Za-z0-9_-]{30,}", random=True),
@@ -131,9 +133,11 @@ _OWN = (
     _own(
         "Credentials in a call",
         "auth",
-        r"(?i)(?:auth\s?=\s?|basicauth)\(\s?[\"'][^\"'\n]{1,100}[\"'],\s{0,4}[\"']([^\"'\n]{3,200})[\"']",
+        rf"(?i)(?:auth[\"']?\s?[=:]\s?(?:\(|\[(?=[^\]\n]{{1,300}}\d))|basicauth\(){_NAME_AND_SECRET}",
         1,
     ),
+    _own("Secret in a call", "secret", r"\bSecret(?:Str|Bytes)\(\s?[\"']([^\"'\n]{3,200})[\"']", 1),
+    _own("Credentials in a call", "login(", rf"(?i)\blogin\({_NAME_AND_SECRET}", 1),
     _own(
         "Password in a call",
         "password(",
@@ -226,7 +230,7 @@ _OWN = (
     _own(
         "Authorization",
         "auth",
-        r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\[b]?[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;\]]{8,})",
+        r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\[bfr]?[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;\]]{8,})",
         1,
     ),
     _own("Authorization", "authorization", r"(?i)authorization[\"']?\s?[:=]\s?[\"']?([\w.+/=~-]{16,})", 1, random=True),
