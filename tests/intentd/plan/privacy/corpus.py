@@ -21,6 +21,7 @@ from attrs import frozen
 
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 BASE62 = LOWER + UPPER + DIGITS
+BRACKETS = "()[]{}<>|!#%&*"
 SEED = 20240607
 
 
@@ -66,6 +67,14 @@ def many_numbers(rng: random.Random, length: int) -> str:
     while len(re.findall(r"\d+", text := draw(rng, BASE62, length))) < 5:
         pass
     return text
+
+
+def mixed_letters(rng: random.Random, length: int) -> str:
+    """As nearly all random letters of that length are: capitals as often as not, and never in long runs."""
+    while True:
+        text = "".join(rng.choice(LOWER + UPPER) for _ in range(length))
+        if length / 3 < sum(map(str.isupper, text)) < length * 2 / 3 and not re.search("[A-Z]{5}|[a-z]{5}", text):
+            return text
 
 
 SERVICES = (
@@ -215,6 +224,55 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
     "dsn": (
         lambda r: r.randbytes(16).hex(),
         ("SENTRY_DSN=https://{}@o1.sentry.test/1", "init('https://{}@o1.test/1')"),
+    ),
+    "django": (
+        lambda r: "django" + "-insecure-" + draw(r, LOWER + DIGITS + "!@#$%^&*(-_=+)", 50),
+        (
+            "SECRET_KEY = '{}'",
+            'SECRET_KEY = env("SECRET_KEY", default="{}")',
+            "SECRET_KEY = os.environ.get('SECRET_KEY', '{}')",
+            "app.config['SECRET_KEY'] = '{}'",
+            "SECRET_KEY={}",
+        ),
+    ),
+    "brackets": (
+        lambda r: draw(r, BASE62, 2) + draw(r, BASE62 + BRACKETS, r.randrange(10, 22)),
+        ('password = "{}"', "DB_PASSWORD={}", '"client_secret": "{}",', "jwt_secret = '{}'", 'API_KEY = "{}"'),
+    ),
+    "brackets in a token": (lambda r: draw(r, BASE62 + "()[]#&", 40), ("auth_token = '{}'", '"refresh_token": "{}"')),
+    "letters": (lambda r: mixed_letters(r, 24), ("password: {}", "db_password: {}", 'secret_key = "{}"')),
+    "fallback": (
+        lambda r: draw(r, BASE62 + "!#%&*", r.randrange(10, 18)),
+        (
+            "  password: process.env.DB_PW || '{}',",
+            "const password = process.env.PW ?? '{}'",
+            "password = os.getenv('X') or '{}'",
+            "API_KEY = os.environ['X'] or \"{}\"",
+            "secret = value if value else '{}'",
+            "$password = getenv('PW') ?: '{}';",
+        ),
+    ),
+    "wrapped value": (
+        lambda r: draw(r, BASE62, 32),
+        ("API_KEY = (\n    '{}'\n)", 'password=(\n    "{}"\n)', "token = (\n    os.getenv('X')\n    or '{}'\n)"),
+    ),
+    "in a call": (
+        lambda r: draw(r, BASE62, r.randrange(12, 24)),
+        (
+            "db_password: SecretStr = SecretStr('{}')",
+            "password: str = Field(default='{}')",
+            "password = Column(String, default='{}')",
+            'jwtSecret := []byte("{}")',
+            'let password = String::from("{}");',
+            "secret: Buffer.from('{}', 'base64'),",
+            "kwargs = {{'auth': ('bob', '{}')}}",
+            "{{'auth': ['bob', '{}']}}",
+            "smtp.login('me@x.test', '{}')",
+        ),
+    ),
+    "header in a call": (
+        lambda r: r.randbytes(20).hex(),
+        ("client.credentials(HTTP_AUTHORIZATION=f'Token {}')",),
     ),
     "uuid key": (lambda r: str(uuid.UUID(bytes=r.randbytes(16), version=4)), ('api_key = "{}"', "HEROKU_API_KEY={}")),
 }

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import re2
 
-from intentd.plan.privacy import assigned, keyblocks, known, looks, names, scrub, values, views
+from intentd.plan.privacy import assigned, expressions, keyblocks, known, looks, names, scrub, values, views
 from intentd.plan.privacy.known import FORMS
 
 TIMES = 4
@@ -34,7 +34,7 @@ def patterns() -> dict[str, Any]:
     """By their names."""
     own = {
         value: f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in (assigned, keyblocks, known, looks, names, values, views)
+        for module in (assigned, expressions, keyblocks, known, looks, names, values, views)
         for name, value in vars(module).items()
         if isinstance(value, (re.Pattern, type(re2.compile(""))))
     }
@@ -142,7 +142,8 @@ def test_a_pattern_takes_time_in_proportion_to_the_text(name: str) -> None:
 ODD = (
     "sk-", "task-00001", "pass=", "token=", "key:", 'password="', "password=a,", "DB_PASS=a;", '"password", ',
     'password=\\"', "secret='a\" + \"", "token: a1B2c3\n", "secret: |\n", "AccountKey=", "--password a1 ",
-    "<password>a",
+    "<password>a", "pass=(", "password = x or 'a' ", "password: ('a', ", "DB_PASS=a<", "token='a(", "secret: [(",
+    "auth: ['a', ",
     '"a" ', '"+"', '"\n"', "\\x1b[0m", "A1", "a_", "://", "://a:", "eyJa", "cookie: a=", "machine a login b ",
     "-----BEGIN PRIVATE KEY-----\n", "BEGIN PRIVATE KEY\n" + "A" * 16 + "\n",
     "-----END PRIVATE KEY-----\n", "A" * 64 + "\n",

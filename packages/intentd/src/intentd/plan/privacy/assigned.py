@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from intentd.plan.privacy.looks import CODE, MAX_JUDGED, has_both, is_mixed, is_no_word, looks_random
+from intentd.plan.privacy.expressions import literals
+from intentd.plan.privacy.looks import BRACKETS, MAX_JUDGED, has_both, is_code, is_mixed, is_no_word, looks_random
 from intentd.plan.privacy.names import (
     ELEMENT,
     FLAG,
@@ -33,7 +34,8 @@ _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 """Where a field stands alone in a test's title, or in the address of a page."""
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
-    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<.*|\(.*|([*xX.#_\-•?0])\1*|\[redacted\].*|@\w+[({].*"
+    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
+    r"|([*xX.#_\-•?0])\1*|\[redacted\].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
     r"|required|optional|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
     r"|(?:u?int|float|utf-?|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
@@ -53,24 +55,32 @@ _PATH = re.compile(
 def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
     """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
     for pattern in (HEAD,) if across else (HEAD, FLAG, ELEMENT, PAIR):
-        done = 0
+        begin = done = 0
         for head in heads(view.text) if pattern is HEAD else pattern.finditer(view.text):
-            if head.end() < done:  # It stands in a value that is taken out.
+            if begin <= head.end() < done:  # It stands in a value that is taken out.
                 continue
             if across and (not view.joins(head.start(), head.end() + 1) or _ANNOTATED.search(head[0])):
                 continue
             if across and "_" not in head["more"] and view.joins(*head.span("more")):  # The next line's word.
                 continue
             weight = weight_of(view.text, head)
-            for kind, start, end in _judged(view.text, head, weight, pattern is not HEAD) if weight else ():
-                yield kind, start, end
-                done = end
+            for kind, begin, done in _judged(view.text, head, weight, pattern is not HEAD) if weight else ():
+                yield kind, begin, done
 
 
 def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
     value = value_of(text, head)
-    if value is None:
-        return
+    found = [*_taken(text, head, value, weight, flag)] if value else []
+    if not (found or flag or weight == "key" or head["listed"]):
+        behind = value.start + len(value.text) + 1 if value and value.quoted else head.end()
+        for literal, is_value in literals(text, behind):
+            if is_value or is_no_word(literal.text[:MAX_JUDGED]):
+                found += _taken(text, head, literal, weight, flag)
+    yield from found
+
+
+def _taken(text: str, head: re.Match[str], value: Value, weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
+    """The value if it is secret, and what goes on of it."""
     kind = f"{weight} by name"
     alone = _is_secret(value, weight, head, flag)
     value = whole(text, value) if alone else value
@@ -100,27 +110,32 @@ def _is_secret(value: Value, weight: Weight, head: re.Match[str], flag: bool) ->
         return _is_password(text, value, head, flag)
     if weight == "secret":
         return _is_plain_secret(text, value, head)
-    if _TOKEN.fullmatch(text) is None:
+    if _TOKEN.fullmatch(text) is None and not (value.quoted and is_no_word(text) and not is_code(text, cut=False)):
         return False
     return looks_random(text, 16 if weight == "token" else 20, uuid=weight == "token") or is_mixed(text)
 
 
 def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bool:
-    odd = any(not char.isalnum() and char not in "_ " for char in text)
+    odd = any(not char.isalnum() and char not in "_ (){}[]<>|" for char in text)
     digit = any(map(str.isdigit, text))
     if value.quoted:
         phrase = " " in text
         return len(text) >= 3 and not text.endswith((":", "?")) and (not phrase or "phrase" in head[0].lower() or digit)
     exact = in_environment(head) or _is_field(value, head)
-    if (CODE.fullmatch(text) and not (value.last and exact)) or _DOTTED.fullmatch(text):
+    if _is_code(text, value, exact) or _DOTTED.fullmatch(text):
         return False
     if flag:
         return len(text) >= 4 and not text.isupper() and text[0] != "-" and (value.last or odd or digit)
     if exact:
         return len(text) >= 4
     if _IDENTIFIER.fullmatch(text):
-        return (value.last or _is_told(value, head)) and digit and len(text) >= 5
+        return len(text) >= 5 and ((digit and (value.last or _is_told(value, head))) or (value.last and is_mixed(text)))
     return len(text) >= 5 and (digit or odd) and not text.isdigit()
+
+
+def _is_code(text: str, value: Value, exact: bool) -> bool:
+    """Whether a bare value is an expression; `exact`: nothing but a value can stand there."""
+    return not (exact and value.last) and is_code(text, value.last)
 
 
 def _is_field(value: Value, head: re.Match[str]) -> bool:
@@ -156,11 +171,14 @@ def _is_in_list(head: re.Match[str]) -> bool:
 
 
 def _is_plain_secret(text: str, value: Value, head: re.Match[str]) -> bool:
-    if len(text) < 8 or CODE.fullmatch(text):
+    if len(text) < 8:
         return False
     if value.quoted:
-        return " " not in text
-    if in_environment(head) or _is_field(value, head):
+        return " " not in text and (is_no_word(text) or not is_code(text, cut=False))
+    exact = in_environment(head) or _is_field(value, head)
+    if _is_code(text, value, exact and (is_no_word(text) or not BRACKETS.search(text))):
+        return False
+    if exact:
         return True
     if _DOTTED.fullmatch(text) or (_IDENTIFIER.fullmatch(text) and not (value.last and is_mixed(text))):
         return False

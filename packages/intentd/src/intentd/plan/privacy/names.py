@@ -10,8 +10,8 @@ Weight = Literal["password", "secret", "token", "key"]
 _NAMES: dict[Weight, str] = {
     "password": r"pass_?words?|passwd|passwort|pwd|pass_?(?:phrase|code)|pass|pw|contraseña|contrasena|mot_?de_?passe",
     "secret": (
-        r"secrets?|(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
-        r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string"
+        r"(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
+        r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string|secrets?"
     ),
     "token": (
         r"(?:(?:access|auth|refresh|bearer|api|id|session)[_-]?)?tokens?|auth|credentials?|cookie|session(?:[_-]?id)?"

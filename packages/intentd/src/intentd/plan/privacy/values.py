@@ -2,13 +2,16 @@
 
 import re
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from intentd.plan.privacy.looks import looks_random
-from intentd.plan.privacy.names import PAIR
+from intentd.plan.privacy.looks import is_code, is_mixed, is_no_word, looks_random
+from intentd.plan.privacy.names import PAIR, in_environment
 
-_QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
+QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
+_QUOTE = re.compile(r"[\"'`]")
+_SHELL = re.compile(r"[<>]?[^\s\"'`,;<>]+(?:(?:[,;<>]{1,3}(?!/)|[\"'`](?=\w))[^\s\"'`,;<>]+)*(?:[<>]{1,3}(?=\s|\Z))?")
+"""A bare value that only a blank ends, or what is around it."""
 _QUERY = re.compile(r"[?&][\w.-]*\Z")
 _REST = re.compile(r"[^\s\"'`<>]*")
 _MARKS = r"[ \t]*+\n[ \t]*+(?:[+\->|│#*]|E(?=[ \t]))?+[ \t]*+"
@@ -18,6 +21,9 @@ _BLOCK = re.compile(rf"[|>][+-]?\d?[+-]?{_MARKS}(\S[^\n]*)")
 _LINE_GAP = re.compile(rf"[\"'`]?[ \t]{{0,8}}[+.\\]?{_MARKS}")
 _LITERALS = re.compile(rf"\\?[\"'`][ \t]{{0,8}}[+.]?(?:[ \t]{{0,8}}|{_MARKS})(?=[fbrFBR]?[\"'`])")
 _PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
+_REST_OF_LITERAL = re.compile(rf"([^\s\"'`]++)(?=(?:{_MARKS}[^\s\"'`]{{0,200}}+){{0,20}}+([\"'`]))")
+_REST_ALONE = re.compile(r"(?![\w.-]+[=:])([^\s\"'`]+)(?=[ \t]*(?:\n|\Z))")
+_ODD = re.compile(r"\w[^\w.,;:/-]|[^\w.,;:/-]\w")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
 MAX_GOES_ON = 4_000
 MAX_BARE = 1_000
@@ -45,11 +51,15 @@ def value_of(text: str, head: re.Match[str]) -> Value | None:
         if piece is None or not (piece[2] or looks_random(piece[1], 16)):
             return None
         return Value(piece[1], piece.start(1), True, True)
-    quoted = _QUOTED.match(text, at)
+    quoted = QUOTED.match(text, at)
     if quoted:
         return Value(quoted[2], quoted.start(2), True, quoted[3] is None)
     bare = _BARE.match(text, at, at + MAX_BARE)
-    if bare is None:
+    longer = _SHELL.match(text, at, at + MAX_BARE)
+    sure = in_environment(head)
+    if longer and (sure or (bare and _ends_line(text, longer.end()) and not _QUOTE.search(longer[0]))):
+        bare = longer
+    if bare is None or (bare[0][-1] in "([{" and not sure):
         return None
     field = _QUERY.search(text, max(0, head.start() - 40), head.start())
     behind = "&" if field else "}" if head.re is PAIR else ""
@@ -81,6 +91,8 @@ def continuation(text: str, value: Value, sure: bool) -> tuple[str, int, int] | 
         piece = piece or _next_line(text, end, value, sure)
         if piece is None:
             break
+        if not piece.last:
+            value = evolve(value, last=False)
         first = first if parts else piece.start
         parts, end = parts + piece.text, piece.start + len(piece.text)
     return (parts, first, end) if parts else None
@@ -89,7 +101,7 @@ def continuation(text: str, value: Value, sure: bool) -> tuple[str, int, int] | 
 def _next_literal(text: str, end: int) -> Value | None:
     """The literal that code puts behind this one."""
     gap = _LITERALS.match(text, end)
-    literal = _QUOTED.match(text, gap.end()) if gap else None
+    literal = QUOTED.match(text, gap.end()) if gap else None
     if literal is None or not literal[2] or " " in literal[2]:
         return None
     return Value(literal[2], literal.start(2), True, False)
@@ -97,8 +109,16 @@ def _next_literal(text: str, end: int) -> Value | None:
 
 def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     """The token at the beginning of the next line, if it looks like more of the value above it."""
-    gap = _LINE_GAP.match(text, end)
-    piece = _PIECE.match(text, gap.end()) if gap and value.last else None
+    gap = _LINE_GAP.match(text, end) if value.last else None
+    if gap is None:
+        return None
+    literal = _REST_OF_LITERAL.match(text, gap.end()) if value.quoted else None
+    if literal and literal[2] == text[value.start - 1]:
+        return Value(literal[1], literal.start(), True, literal.end() < literal.start(2))
+    rest = _REST_ALONE.match(text, gap.end()) if sure and not value.quoted else None
+    if rest and (is_no_word(rest[1]) or (_ODD.search(rest[1]) and not is_code(rest[1]))):
+        return Value(rest[1], rest.start(), False, True)
+    piece = _PIECE.match(text, gap.end())
     if piece is None:
         return None
     token = piece[1]
@@ -106,6 +126,11 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     closes = value.quoted and bool(piece[2])
     alone = _ALONE.match(text, piece.end()) is not None
     padded = len(token) > 3 and token.endswith("=")
-    if not (closes or (sure and (padded or (alone and (mixed or not value.quoted)))) or looks_random(token, 12)):
+    if not (
+        closes
+        or (sure and (padded or (alone and (mixed or not value.quoted))))
+        or looks_random(token, 12)
+        or is_mixed(value.text + token)
+    ):
         return None
     return Value(token, piece.start(1), value.quoted, value.last)
