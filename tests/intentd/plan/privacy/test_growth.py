@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import re2
 
-from intentd.plan.privacy import assigned, expressions, keyblocks, known, looks, names, scrub, values, views
+from intentd.plan.privacy import assigned, expressions, keyblocks, known, layouts, looks, names, scrub, values, views
 from intentd.plan.privacy.known import FORMS
 
 TIMES = 4
@@ -24,7 +24,8 @@ CANDIDATES = "a1A-= \n\"'/:.!"
 
 
 SEARCHED = (
-    "HEAD", "_BEGIN", "FLAG", "ELEMENT", "_END", "_RUN", "_DER", "_LINES", "_PUBLIC", "_COLOUR", "_WRAPPED",
+    "HEAD", "_BEGIN", "FLAG", "ELEMENT", "PAIR", "BEFORE", "_DOCUMENT", "_KIND", "_DATA", "_ENTRY",
+    "_END", "_RUN", "_DER", "_LINES", "_PUBLIC", "_COLOUR", "_WRAPPED",
     "_NEXT_LINE", "_TWO_LITERALS",
 )  # fmt: skip
 """What goes over a whole text; the others are tried at one place, or look back a little."""
@@ -34,7 +35,7 @@ def patterns() -> dict[str, Any]:
     """By their names."""
     own = {
         value: f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in (assigned, expressions, keyblocks, known, looks, names, values, views)
+        for module in (assigned, expressions, keyblocks, known, layouts, looks, names, values, views)
         for name, value in vars(module).items()
         if isinstance(value, (re.Pattern, type(re2.compile(""))))
     }
@@ -143,7 +144,7 @@ ODD = (
     "sk-", "task-00001", "pass=", "token=", "key:", 'password="', "password=a,", "DB_PASS=a;", '"password", ',
     'password=\\"', "secret='a\" + \"", "token: a1B2c3\n", "secret: |\n", "AccountKey=", "--password a1 ",
     "<password>a", "pass=(", "password = x or 'a' ", "password: ('a', ", "DB_PASS=a<", "token='a(", "secret: [(",
-    "auth: ['a', ",
+    "auth: ['a', ", "kind: Secret\ndata:\n  a: b\n", "| password |\n|---|\n| a1!b |\n", "|password", "value: a name: ",
     '"a" ', '"+"', '"\n"', "\\x1b[0m", "A1", "a_", "://", "://a:", "eyJa", "cookie: a=", "machine a login b ",
     "-----BEGIN PRIVATE KEY-----\n", "BEGIN PRIVATE KEY\n" + "A" * 16 + "\n",
     "-----END PRIVATE KEY-----\n", "A" * 64 + "\n",

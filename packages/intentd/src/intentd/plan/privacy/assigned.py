@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from intentd.plan.privacy.expressions import literals
+from intentd.plan.privacy.expressions import MAX_EXPRESSION, literals
 from intentd.plan.privacy.looks import BRACKETS, MAX_JUDGED, has_both, is_code, is_mixed, is_no_word, looks_random
 from intentd.plan.privacy.names import (
+    BEFORE,
     ELEMENT,
     FLAG,
     HEAD,
@@ -32,6 +33,7 @@ _FIELD_BEFORE = re.compile(r"[\w.-]=[^\s=,(){};&]*(?: {1,4}|[;&])[\w.-]*\Z")
 _FIELD_BEHIND = re.compile(r"(?: {1,4}|[;&])[\w.-]{1,40}=(?=[^\s=])")
 _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 """Where a field stands alone in a test's title, or in the address of a page."""
+_JOIN = re.compile(r"\bjoin\(")
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
     r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
@@ -54,7 +56,7 @@ _PATH = re.compile(
 
 def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
     """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
-    for pattern in (HEAD,) if across else (HEAD, FLAG, ELEMENT, PAIR):
+    for pattern in (HEAD,) if across else (HEAD, FLAG, ELEMENT, PAIR, BEFORE):
         begin = done = 0
         for head in heads(view.text) if pattern is HEAD else pattern.finditer(view.text):
             if begin <= head.end() < done:  # It stands in a value that is taken out.
@@ -73,9 +75,17 @@ def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Itera
     found = [*_taken(text, head, value, weight, flag)] if value else []
     if not (found or flag or weight == "key" or head["listed"]):
         behind = value.start + len(value.text) + 1 if value and value.quoted else head.end()
-        for literal, is_value in literals(text, behind):
+        parts = [*literals(text, behind)]
+        for literal, is_value in parts:
             if is_value or is_no_word(literal.text[:MAX_JUDGED]):
                 found += _taken(text, head, literal, weight, flag)
+        joined = "".join(literal.text for literal, _ in parts)
+        if _JOIN.search(text, head.end(), behind + MAX_EXPRESSION) and (looks_random(joined, 10) or is_mixed(joined)):
+            found += [
+                (f"{weight} by name", literal.start, literal.start + len(literal.text))
+                for literal, _ in parts
+                if literal.text
+            ]
     yield from found
 
 

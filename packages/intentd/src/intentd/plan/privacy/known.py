@@ -170,6 +170,16 @@ _OWN = (
     _own("Google OAuth", "gocspx", r"GOCSPX-[0-9A-Za-z_-]{20,}"),
     _own("Azure Key", "accountkey", r"AccountKey=([A-Za-z0-9+/=]{40,})", 1),
     _own("Azure Key", "sharedaccesskey", r"SharedAccess(?:Key|Signature)=([^\s;\"']{20,})", 1),
+    _own("WPA", "p", r"(?<![\w.-])(?:wpa_)?(?:psk|passphrase)=[\"']?([^\s\"']{8,64})", 1, split=False),
+    Form("Authorization Code", re.compile(r"[?&#]code=([\w.~%/+-]{20,})"), "code=", 1, apart=True),
+    _own(
+        "pgpass",
+        ":",
+        r"(?m)^[+ -]?[ \t]{0,8}[\w.*-]{1,100}:(?:\*|\d{4,5}):(?!\d{1,9}:)[\w.*-]{1,100}:[\w.*-]{1,100}"
+        r":([^\s:]{4,200})[ \t]{0,8}$",
+        1,
+        split=False,
+    ),
     _own("Azure Signature", "sig=", r"[?&;]sig=([A-Za-z0-9%+/=_-]{20,})", 1),
     _own("Azure Client Secret", "q~", r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}"),
     _own("Slack Token", "xox", r"xox[abceoprs]-[A-Za-z0-9-]{10,}"),

@@ -10,6 +10,7 @@ MAX_JUDGED = 400
 BRACKETS = re.compile(r"[(){}\[\]<>|]")
 _CLOSED = {")": "(", "]": "[", "}": "{", ">": "<"}
 _GLUED = re.compile(r"[)\]}]\w")
+_BEHIND_CALL = re.compile(r"[)\]}>:;,.\w(\[]*")
 _ARROWS = re.compile(r"[-=]>")
 _OF_OBJECT = re.compile(r"(?:self|this|cls|os|process|env|config|settings|args|options|request|ctx)[.>]")
 _PAIRED = re.compile(r"[(){}\[\]<>]")
@@ -52,7 +53,7 @@ def is_code(text: str, last: bool = True, cut: bool = True) -> bool:
         return True
     if not BRACKETS.search(text):
         return False
-    return not last or _is_nested(_ARROWS.sub("", text), cut) or (not _PAIRED.search(text) and _is_of_words(text))
+    return not last or _is_nested(_ARROWS.sub(".", text), cut) or (not _PAIRED.search(text) and _is_of_words(text))
 
 
 def _is_nested(text: str, cut: bool) -> bool:
@@ -63,7 +64,7 @@ def _is_nested(text: str, cut: bool) -> bool:
         if char in "([{<":
             opened += char
         elif char in _CLOSED and not opened:
-            return cut and not text[at:].strip(")]}>")
+            return cut and _BEHIND_CALL.fullmatch(text, at) is not None
         elif char in _CLOSED:
             if opened[-1] != _CLOSED[char]:
                 return False

@@ -8,7 +8,8 @@ import re2
 
 Weight = Literal["password", "secret", "token", "key"]
 _NAMES: dict[Weight, str] = {
-    "password": r"pass_?words?|passwd|passwort|pwd|pass_?(?:phrase|code)|pass|pw|contraseña|contrasena|mot_?de_?passe",
+    "password": r"pass_?words?|passwd|passwort|pwd|pass_?(?:phrase|code)|pass|pw|contraseña|contrasena|mot_?de_?passe"
+    r"|psk|pre_?shared_?key",
     "secret": (
         r"(?:api|access|private|secret|service|account|auth|client|db|database|encryption|signing|master|root"
         r"|shared|admin|deploy|license|ssh|aws|hmac|jwt|consumer|storage)[_-]?keys?|connection[_-]?string|secrets?"
@@ -58,10 +59,17 @@ ELEMENT = re.compile(
     r"|(?P<token>token))>[ \t]{0,8}(?=[^<>\s]{3,400}</)",
     re.IGNORECASE,
 )
+_NAMED = (
+    r"(?P<name>[\w.-]{0,40}?(?i:(?P<password>passw(?:or)?d|passphrase)|(?P<secret>secrets?|api_?key)|(?P<token>tokens?))"
+    rf"{_SUFFIX}{_MORE})[\"']?"
+)
+BEFORE = re.compile(
+    r"\b(?i:value)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<value>[^\s\"',{}]{3,200})[\"']?,?\s{0,40}[\"']?\b(?i:name|key)[\"']?"
+    rf"\s{{0,4}}[:=]\s{{0,4}}[\"']?{_NAMED}(?![\w.-])"
+)
+"""As in `{"value": "…", "name": "DB_PASSWORD"}`."""
 PAIR = re.compile(
-    r"(?:\b(?i:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']?|[\"'])(?P<name>[\w.-]{0,40}?"
-    r"(?i:(?P<password>passw(?:or)?d|passphrase)|(?P<secret>secrets?|api_?key)|(?P<token>tokens?))"
-    rf"{_SUFFIX}{_MORE})[\"']?(?:,|\s?[:=]\s?\{{)?\s{{0,40}}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}"
+    rf"(?:\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?|[\"']){_NAMED}(?:,|\s?[:=]\s?\{{)?\s{{0,40}}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}"
 )
 """As in `{"name": "DB_PASSWORD", "value": "…"}`."""
 TIGHT = re.compile(r"\w=\Z")
@@ -105,7 +113,7 @@ def weight_of(text: str, head: re.Match[str]) -> Weight | None:
     name = _NAME.search(text, max(0, word - 40), word)
     before = name[0] if name else ""
     glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
-    if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd", "pw")):
+    if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd", "pw", "psk")):
         variable = _GLUED.fullmatch(before + head[weight]) and (TIGHT.search(head[0]) or _KEY.search(head[0]))
         return weight if variable and not _PLACE_OR_NUMBER.match(text, head.end()) else None
     more = further(head)
@@ -128,7 +136,7 @@ def in_environment(head: re.Match[str]) -> bool:
 
     Or as a container's environment is listed: NAME and value apart.
     """
-    if head.re is PAIR:
+    if head.re in (PAIR, BEFORE):
         return head["name"].isupper()
     if not head[0].endswith("=") or head[0].endswith("=="):
         return False

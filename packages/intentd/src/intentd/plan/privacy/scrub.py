@@ -12,6 +12,7 @@ from intentd.plan.plain import plain
 from intentd.plan.privacy.assigned import assigned
 from intentd.plan.privacy.keyblocks import key_blocks
 from intentd.plan.privacy.known import known
+from intentd.plan.privacy.layouts import laid_out
 from intentd.plan.privacy.views import Span, joined, uncoloured
 
 REDACTED = "[redacted]"
@@ -77,7 +78,7 @@ def _fitting_before(lines: list[str], end: int, room: int) -> int:
 
 def _find(text: str) -> dict[Span, str]:
     views = joined(text)
-    found = dict.fromkeys(key_blocks(text, views), "Private Key")
+    found = dict.fromkeys(key_blocks(text, views), "Private Key") | dict.fromkeys(laid_out(text), "by its place")
     for view, across in (*((view, False) for view in uncoloured(text)), *((view, True) for view in views)):
         for kind, start, end in (*known(view, across), *assigned(view, across)):
             found |= dict.fromkeys(view.spans(start, end), kind)

@@ -5,7 +5,7 @@ import re
 from attrs import evolve, frozen
 
 from intentd.plan.privacy.looks import is_code, is_mixed, is_no_word, looks_random
-from intentd.plan.privacy.names import PAIR, in_environment
+from intentd.plan.privacy.names import BEFORE, PAIR, in_environment
 
 QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
@@ -41,6 +41,10 @@ class Value:
 
 def value_of(text: str, head: re.Match[str]) -> Value | None:
     """The value after a separator, on the same line or alone on the next."""
+    if head.re is BEFORE:
+        start, end = head.span("value")
+        bare = text[start - 1] not in "\"'"
+        return Value(head["value"], start, not bare, bare and _ends_line(text, end))
     at = head.end()
     block = _BLOCK.match(text, at) if head[0].rstrip().endswith(":") else None
     if block:
@@ -54,16 +58,16 @@ def value_of(text: str, head: re.Match[str]) -> Value | None:
     quoted = QUOTED.match(text, at)
     if quoted:
         return Value(quoted[2], quoted.start(2), True, quoted[3] is None)
-    bare = _BARE.match(text, at, at + MAX_BARE)
+    short = _BARE.match(text, at, at + MAX_BARE)
     longer = _SHELL.match(text, at, at + MAX_BARE)
     sure = in_environment(head)
-    if longer and (sure or (bare and _ends_line(text, longer.end()) and not _QUOTE.search(longer[0]))):
-        bare = longer
-    if bare is None or (bare[0][-1] in "([{" and not sure):
+    ends = longer and short and _ends_line(text, longer.end()) and not _QUOTE.search(longer[0])
+    found = longer if sure or ends else short
+    if found is None or (found[0][-1] in "([{" and not sure):
         return None
     field = _QUERY.search(text, max(0, head.start() - 40), head.start())
     behind = "&" if field else "}" if head.re is PAIR else ""
-    end = at + len(bare[0].partition(behind)[0]) if behind else bare.end()
+    end = at + len(found[0].partition(behind)[0]) if behind else found.end()
     if end == at:
         return None
     return Value(text[at:end], at, False, _ends_line(text, end))
