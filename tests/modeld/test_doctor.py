@@ -10,6 +10,7 @@ from modeld.cli import main
 from modeld.config import Settings
 from modeld.doctor import GIB, _memory, examine
 from modeld.findings import Finding
+from modeld.models.openvino_folder import DETOKENIZER, MODEL, TOKENIZER
 from modeld.models.packaged import packaged
 from modelwire.messages import Status, Welcome
 
@@ -78,10 +79,11 @@ async def test_a_missing_openvino_is_a_fault_only_where_it_is_wanted(
     assert (found.state, found.says, found.advice) == (state, "not installed", "pip install 'modeld[openvino]'")
 
 
-async def test_a_device_that_openvino_does_not_see_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openvino_findings, "_devices", lambda: {"CPU": "a processor"})
+async def test_a_device_of_openvino_that_modeld_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openvino_findings, "_devices", lambda: {"CPU": "a processor", "GPU": "a card"})
     found = [finding for finding in await examine({"backend": "openvino", "device": "GPU"}) if finding.advice]
-    assert [finding.says for finding in found if finding.state == "failure"] == ["it sees CPU (a processor), no GPU"]
+    says = "it sees CPU (a processor), GPU (a card); modeld runs on its CPU alone, not on GPU"
+    assert [finding.says for finding in found if finding.state == "failure"] == [says]
 
 
 async def test_a_wrong_model_is_a_failure_that_says_so(machine: Path) -> None:
@@ -100,7 +102,7 @@ async def test_a_folder_that_is_no_model_is_a_failure_among_the_other_findings(
 
 
 async def test_an_exported_folder_without_its_weights_is_a_failure_that_says_so(machine: Path) -> None:
-    for name in ("openvino_model.xml", "openvino_tokenizer.xml"):
+    for name in (MODEL, TOKENIZER, DETOKENIZER):
         (machine / name).touch()
     found = await finding("model", model=str(machine), backend="openvino")
     assert (found.state, "openvino_model.bin" in found.says, bool(found.advice)) == ("failure", True, True)

@@ -5,20 +5,22 @@ from pathlib import Path
 import pytest
 
 from modeld.backends.base import LoadError
-from modeld.models.openvino_folder import MODEL, TOKENIZER, check
+from modeld.models.openvino_folder import DETOKENIZER, MODEL, TOKENIZER, check
 
 GGUF = b"GGUF\x03\x00\x00\x00"
 
 
 def test_a_folder_with_a_graph_and_a_tokenizer_can_be_one(tmp_path: Path) -> None:
-    for name in (MODEL, TOKENIZER):
+    for name in (MODEL, TOKENIZER, DETOKENIZER):
         (tmp_path / name).touch()
     check(tmp_path)
 
 
-def test_a_folder_without_is_refused_with_what_to_give(tmp_path: Path) -> None:
-    (tmp_path / MODEL).touch()
-    with pytest.raises(LoadError, match=f"has no {TOKENIZER}; give a folder that optimum-intel exported, or a GGUF"):
+@pytest.mark.parametrize("missing", [MODEL, TOKENIZER, DETOKENIZER])
+def test_a_folder_without_is_refused_with_what_to_give(tmp_path: Path, missing: str) -> None:
+    for name in {MODEL, TOKENIZER, DETOKENIZER} - {missing}:
+        (tmp_path / name).touch()
+    with pytest.raises(LoadError, match=f"has no {missing}; give a folder that optimum-intel exported, or a GGUF"):
         check(tmp_path)
 
 

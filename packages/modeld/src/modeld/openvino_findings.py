@@ -39,10 +39,10 @@ def _devices() -> Mapping[str, str]:
 
 def _device(seen: Mapping[str, str], settings: Settings, needed: bool) -> Finding:
     says = "it sees " + ", ".join(f"{device} ({name})" for device, name in seen.items())
-    if settings.device in (*seen, "AUTO"):
+    if settings.device == "CPU":
         return Finding(about="OpenVINO", says=says)
-    advice = f"install the driver of the {settings.device}, or choose --device CPU"
-    return Finding(about="OpenVINO", state=_state(needed), says=f"{says}, no {settings.device}", advice=advice)
+    says = f"{says}; modeld runs on its CPU alone, not on {settings.device}"
+    return Finding(about="OpenVINO", state=_state(needed), says=says, advice="choose --device CPU")
 
 
 def _model(settings: Settings, needed: bool) -> Finding | None:
@@ -57,8 +57,8 @@ def _model(settings: Settings, needed: bool) -> Finding | None:
         says = f"it reads no GGUF file of a {kind} model, only of {', '.join(openvino_folder.ARCHITECTURES)}"
         advice = "export the model with optimum-intel and give the folder, or choose --backend llamacpp"
         return Finding(about="OpenVINO", state=_state(needed), says=says, advice=advice)
-    exact = "exact or fast" if settings.device == "CPU" else "fast only"
-    return Finding(about="OpenVINO", says=f"it can run {path.name}, profile {exact}; stops after a step, no logits")
+    says = f"it can run {path.name}, profile exact or fast; stops after a step, no logits"
+    return Finding(about="OpenVINO", says=says)
 
 
 def _architecture(path: Path) -> str:

@@ -1,6 +1,9 @@
-"""How a pipeline is opened, without a model."""
+"""How a pipeline is opened and a folder's tokenizer judged, without a model."""
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -8,6 +11,7 @@ from modeld.backends.base import LoadError
 from modeld.backends.openvino import loading
 from modeld.backends.openvino.loading import OpenVinoSettings, open_pipeline
 from modeld.models import cache
+from modeld.models.openvino_folder import DETOKENIZER, TOKENIZER
 
 
 def test_a_model_is_compiled_by_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +31,53 @@ def test_a_model_is_compiled_by_one_process_at_a_time(tmp_path: Path, monkeypatc
     for _ in range(2):
         open_pipeline(tmp_path, "f" * 16, OpenVinoSettings(), 1)
     assert len(opened) == 2
+
+
+class Tokenizer:
+    """As the library's, with a vocabulary of words; `spell` says how its map of them writes one."""
+
+    words = ("def", "return", "naïve", "你好", *map(chr, range(32, 127)), "\n")
+    spell = staticmethod(str)
+
+    def __init__(self, folder: Path) -> None:
+        pass
+
+    def get_vocab(self) -> dict[bytes, int]:
+        return {self.spell(word).encode(): token for token, word in enumerate(self.words)}
+
+    def get_eos_token_id(self) -> int:
+        return -1
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> Any:
+        words = re.findall("|".join(map(re.escape, self.words)), text)
+        return SimpleNamespace(input_ids=SimpleNamespace(data=[[self.words.index(word) for word in words]]))
+
+    def decode(self, each: list[list[int]], skip_special_tokens: bool) -> list[str]:
+        return ["".join(self.words[token] for token in ids) for ids in each]
+
+
+class LikeSentencePiece(Tokenizer):
+    """The library decodes its texts, and hands out the vocabulary as it was before that."""
+
+    spell = staticmethod(lambda word: word.replace(" ", "▁").replace("\n", "<0x0A>"))
+
+
+def test_a_vocabulary_that_is_not_of_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer would read like `▁def▁f(x):<0x0A>`, and a stop string "\\n" would never be found."""
+    monkeypatch.setattr(loading.genai, "Tokenizer", Tokenizer)
+    assert loading._vocabulary(tmp_path, 200).special == {}
+    monkeypatch.setattr(loading.genai, "Tokenizer", LikeSentencePiece)
+    with pytest.raises(LoadError, match="▁f.*<0x0A>.*give the model's GGUF file") as fault:
+        loading._vocabulary(tmp_path, 200)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("written", [(), (TOKENIZER,), (TOKENIZER, DETOKENIZER)])
+def test_a_tokenizer_that_the_library_cannot_read_is_refused_in_one_line(
+    tmp_path: Path, written: tuple[str, ...]
+) -> None:
+    for name in written:
+        (tmp_path / name).write_text("no graph")
+    with pytest.raises(LoadError, match="the tokenizer of .* cannot be used: .*export it again") as fault:
+        loading._vocabulary(tmp_path, 200)
+    assert "\n" not in str(fault.value)

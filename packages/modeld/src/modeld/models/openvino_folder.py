@@ -7,7 +7,7 @@ from modeld.models import gguf
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 """Of GGUF files, so far as the library reads them."""
-MODEL, TOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml"
+MODEL, TOKENIZER, DETOKENIZER = "openvino_model.xml", "openvino_tokenizer.xml", "openvino_detokenizer.xml"
 
 
 def check(path: Path) -> None:
@@ -17,6 +17,6 @@ def check(path: Path) -> None:
         if len(gguf.parts(path)) > 1:
             raise LoadError(f"{path} is one of several files; OpenVINO reads a single one: merge them first")
         return
-    for name in (MODEL, TOKENIZER):
+    for name in (MODEL, TOKENIZER, DETOKENIZER):
         if not (path / name).is_file():
             raise LoadError(f"{path} has no {name}; give a folder that optimum-intel exported, or a GGUF file")
