@@ -235,16 +235,46 @@ def test_s2_a_stop_ends_the_keeping_of_others_too(make: Make) -> None:
     assert pipeline.steps == pipeline.stop_at
 
 
-def test_tidying_takes_one_step_at_most(make: Make) -> None:
-    """A request may be waiting already."""
+def test_s2_no_step_for_another_tape_comes_before_a_request_while_there_are_blocks_that_nobody_holds(
+    make: Make,
+) -> None:
+    """A single long answer writes more than what is left over where all cells are held."""
+    backend, pipeline = make()
+    for sequence in (0, 1):
+        fill(backend, sequence, tape(60, salt=sequence))
+    said(backend, 2, tape(60, salt=2), max_tokens=SIZES.slack + 50)
+    pipeline.asked.clear()
+    backend.tidy()
+    backend.extend(1, np.append(tape(60, salt=1), tape(30, salt=3)), 60, 0)
+    assert pipeline.asked == [90]
+
+
+def test_s7_what_forks_share_is_counted_once(make: Make) -> None:
+    """Otherwise every operation would use them all again."""
+    backend, pipeline = make()
+    ids = tape(250, salt=1)
+    fill(backend, 0, ids)
+    for sequence in (1, 2):
+        backend.fork(0, sequence, 240)
+        fill(backend, sequence, np.append(ids[:240], tape(20, salt=sequence)), 240)
+    pipeline.asked.clear()
+    backend.tidy()
+    backend.extend(2, np.append(ids[:240], tape(50, salt=2)), 260, 0)
+    assert pipeline.asked == [290]
+
+
+def test_s2_tidying_ends_with_the_step_in_which_a_request_came(make: Make) -> None:
     backend, _ = make()
-    fill(backend, 0, tape(200, salt=1))
-    for salt in range(2, 9):
-        fill(backend, 1, tape(250, salt=salt))
-        backend.drop(1)
-        before = backend.passes
+    for sequence in (0, 1):
+        fill(backend, sequence, tape(120, salt=sequence))
+    while backend._residency.oldest(2, CHUNK) is None:
+        fill(backend, 2, tape(60, salt=backend.passes))
+    before = backend.passes
+    backend.tidy(lambda: backend.passes > before)
+    assert backend.passes == before + 1
+    for _ in range(2):
         backend.tidy()
-        assert backend.passes <= before + 1
+        assert backend.passes == before + 2  # the other one, too, and then nothing
 
 
 def test_a_prompt_without_room_is_told_so(make: Make) -> None:

@@ -67,7 +67,7 @@ def test_a_vocabulary_that_is_not_of_bytes_is_refused(tmp_path: Path, monkeypatc
     monkeypatch.setattr(loading.genai, "Tokenizer", Tokenizer)
     assert loading._vocabulary(tmp_path, 200).special == {}
     monkeypatch.setattr(loading.genai, "Tokenizer", LikeSentencePiece)
-    with pytest.raises(LoadError, match="▁f.*<0x0A>.*give the model's GGUF file") as fault:
+    with pytest.raises(LoadError, match=r"▁f.*<0x0A>.*give the model's GGUF file") as fault:
         loading._vocabulary(tmp_path, 200)
     assert "\n" not in str(fault.value)
 
@@ -78,6 +78,6 @@ def test_a_tokenizer_that_the_library_cannot_read_is_refused_in_one_line(
 ) -> None:
     for name in written:
         (tmp_path / name).write_text("no graph")
-    with pytest.raises(LoadError, match="the tokenizer of .* cannot be used: .*export it again") as fault:
+    with pytest.raises(LoadError, match=r"the tokenizer of .* cannot be used: .*export it again") as fault:
         loading._vocabulary(tmp_path, 200)
     assert "\n" not in str(fault.value)

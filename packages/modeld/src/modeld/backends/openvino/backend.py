@@ -16,6 +16,9 @@ from modeld.backends.openvino.pipeline import BLOCK, Given, NoRoom, Pipeline, Re
 from modeld.backends.openvino.residency import Residency
 from modelwire.messages import DecodeConfig, ModelDescription
 
+WRITTEN = 2
+"""Blocks for what is being written."""
+
 
 @frozen(kw_only=True)
 class Sizes:
@@ -29,8 +32,8 @@ class Sizes:
 
     @property
     def blocks(self) -> int:
-        """One more for each sequence, whose last block is not full, and two for what is being written."""
-        return -(-(self.cells + self.slack) // BLOCK) + self.sequences + 2
+        """One more for each sequence, whose last block is not full."""
+        return -(-(self.cells + self.slack) // BLOCK) + self.sequences + WRITTEN
 
 
 class OpenVinoBackend:
@@ -55,7 +58,7 @@ class OpenVinoBackend:
         self._free = free
         self._reference = reference
         self._stop = stop
-        self._residency = Residency(slack=sizes.slack // BLOCK)
+        self._residency = Residency(blocks=sizes.blocks - WRITTEN)
         self.build = build
         self.model = description
         self.vocabulary = vocabulary
@@ -82,7 +85,7 @@ class OpenVinoBackend:
         count = len(tape) - start
         if not 0 < count <= self.chunk or rows:
             raise ValueError(f"{count} tokens with {rows} rows; a chunk has 1 to {self.chunk} tokens and no rows")
-        self._keep_others(sequence, count)
+        self._keep(sequence, count)  # nothing that another sequence holds may go for what is written
         if self._stop.is_set():
             return Extended(length=start, stopped=True, computed=0)
         before = self._open.steps
@@ -130,10 +133,8 @@ class OpenVinoBackend:
         self._residency.drop(sequence)
 
     def tidy(self, wanted: Callable[[], bool] = lambda: False) -> None:
-        """At most one step: a request may come meanwhile."""
-        if wanted() or self._stop.is_set():
-            return
-        self._keep_one(None, self.chunk + self._residency.slack * BLOCK // 2)
+        """A request waits for one step at most."""
+        self._keep(None, max(self.chunk, self._residency.free * BLOCK // 2), wanted)
 
     def close(self) -> None:
         if self._pipeline is not None:
@@ -193,19 +194,15 @@ class OpenVinoBackend:
 
     # --- keeping tapes in the library's cache -------------------------------------------------------------
 
-    def _keep_others(self, sequence: int, ahead: int) -> None:
-        """Before something is written: nothing that another sequence holds may go for it."""
-        while not self._stop.is_set() and self._keep_one(sequence, ahead):
-            pass
-
-    def _keep_one(self, spare: int | None, ahead: int) -> bool:
-        due = self._residency.oldest(spare, ahead)
-        if due is None:
-            return False
-        known = self._residency.known[due]
-        self._filled(known.ids[: (len(known.ids) - 1) // BLOCK * BLOCK + 1])
-        self._residency.touched(due)
-        return True
+    def _keep(self, spare: int | None, ahead: int, wanted: Callable[[], bool] = lambda: False) -> None:
+        """Uses again what else could go if `ahead` tokens were written, each once: a step for each."""
+        for _ in self._residency.known:
+            due = self._residency.oldest(spare, ahead)
+            if due is None or wanted() or self._stop.is_set():
+                return
+            ids = self._residency.known[due].ids
+            self._filled(ids[: (len(ids) - 1) // BLOCK * BLOCK + 1])
+            self._residency.touched(due)
 
     @property
     def _open(self) -> Pipeline:
