@@ -28,8 +28,8 @@ from modeld.engine.messages import (
     Run,
 )
 from modeld.engine.stop_flag import SharedStopFlag
-from modeld.engine.worker import _key, build, serve
-from modeld.slot import Slot
+from modeld.engine.worker import Desk, _key, build, serve
+from modeld.slot import Slot, SlotSettings
 from modeld.slot.runs import RunCache
 from modelwire.messages import DecodeConfig, Outcome, Text
 
@@ -242,6 +242,25 @@ def test_a_probe_tells_how_exact_the_backend_is_and_leaves_it_usable(engine: Cal
     assert isinstance(probed, Probed)
     assert (probed.finished, probed.exactness.verdict) == (True, "exact")
     assert isinstance(front.ask(_run())[-1], Ended)
+
+
+@pytest.mark.parametrize(("fails", "kept"), [(False, ["exact"]), (True, [])])
+def test_s4_only_a_verdict_is_remembered(monkeypatch: pytest.MonkeyPatch, fails: bool, kept: list[str]) -> None:
+    """Where there was no memory for what it is held against, there may be at the next start."""
+
+    def reference(*arguments: object) -> None:
+        raise BackendError("no memory for a second copy of the model")
+
+    if fails:
+        monkeypatch.setattr(FakeBackend, "reference", reference)
+    found: list[str] = []
+    flag = SharedStopFlag.create()
+    backend = FakeBackend(FakeScript(fork="content", cells=9000, context=2048), flag)
+    settings = SlotSettings(sample=" ".join(f"word {n * 7919 % 1009}" for n in range(400)))
+    desk = Desk(backend, flag, lambda message: None, settings, found=lambda verdict: found.append(verdict.verdict))
+    desk.handle(Probe())
+    flag.close()
+    assert found == kept
 
 
 def test_a_fake_whose_script_says_that_it_pays_drafts_unless_it_is_switched_off(engine: Callable[..., Front]) -> None:

@@ -207,7 +207,7 @@ class Desk:
 
     def _probed(self, emit: Callable[[FromEngine], None]) -> Probed:
         probed = self._slot.probe(emit)
-        if probed.finished:
+        if probed.finished and probed.exactness.verdict != "untested":
             try:
                 self._found(probed.exactness)
             except (LoadError, OSError) as fault:

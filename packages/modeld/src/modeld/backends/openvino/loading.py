@@ -30,7 +30,7 @@ _EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAM
 _SLACK_SHARE = 4
 """One part in so many of the KV positions is room for what the library keeps though nobody needs it."""
 _MEMORY_SHARE = 0.8
-"""Of the memory that is available, what the KV cache may take."""
+"""Of the memory that is available, what the KV cache may take, or the weights of a second pipeline."""
 
 
 @frozen(kw_only=True)
@@ -98,6 +98,9 @@ def _reference_of(
     from modeld.backends.openvino import reference  # its process uses what is here
 
     def answers(tapes: Sequence[Ids], tokens: int, advanced: Callable[[], None]) -> Sequence[Scored] | None:
+        needed, available = source.shape.size, psutil.virtual_memory().available
+        if needed > _MEMORY_SHARE * available:
+            raise BackendError(f"a second copy of the model needs {needed >> 20:,} MB, {available >> 20:,} MB are free")
         question = reference.Question(
             folder=str(source.folder),
             fingerprint=source.fingerprint,

@@ -23,8 +23,9 @@ from modeld.models.openvino_folder import MODEL
 
 @frozen(kw_only=True)
 class Shape:
-    """What a model's graph tells of it. `kv_values` are the numbers that one position of KV has."""
+    """What a model's graph tells of it. `kv_values` are the numbers that one position of KV has, `size` is in bytes."""
 
+    size: int
     kv_values: int
     parameters: int
     weights: str
@@ -99,6 +100,7 @@ def shape(folder: Path) -> Shape:
         raise LoadError(f"{folder} keeps no keys and values; give a decoder-only transformer, exported with a state")
     constants = [(str(op.get_element_type()), int(np.prod(op.shape))) for op in _constants(model)]
     return Shape(
+        size=sum(op.get_byte_size() for op in _constants(model)),
         kv_values=sum(heads),
         parameters=sum(count for _, count in constants),
         weights=max(constants, key=lambda one: one[1], default=("unknown", 0))[0].split("'")[1],

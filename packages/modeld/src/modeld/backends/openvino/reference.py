@@ -66,7 +66,7 @@ def ask(question: Question, stop: StopFlag, advanced: Callable[[], None]) -> lis
 
     Raises `BackendError`.
     """
-    command = [sys.executable, "-P", "-m", "modeld.backends.openvino.reference"]
+    command = [sys.executable, "-P", "-m", "modeld.backends.openvino.reference", str(os.getpid())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         told = _told(process, json.dumps(asdict(question)), stop, advanced)
@@ -111,7 +111,7 @@ def _exit_with(parent: int) -> None:
 
 
 def main() -> None:
-    _exit_with(os.getppid())
+    _exit_with(int(sys.argv[1]))
     asked = json.load(sys.stdin)
     settings = OpenVinoSettings(**asked["settings"])
     tapes: Sequence[Ids] = [np.array(tape, np.int32) for tape in asked["tapes"]]
