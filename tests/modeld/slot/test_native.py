@@ -58,6 +58,17 @@ def test_a_native_backend_ends_at_stop_strings_end_tokens_and_the_flag(bench: Ma
     assert here.run("abcd", decode=DecodeConfig(max_tokens=200)).ended.reason is Reason.PREEMPTED
 
 
+def test_a_request_that_the_library_cannot_do_is_refused_before_its_prompt_is_prefilled(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeBackend, "refusal", lambda self, config, history: f"not after {history} tokens")
+    here = bench(fork="content")
+    said = here.run("abcd", decode=TEN)
+    assert (said.failed.code, said.failed.message) == ("bad_request", "not after 4 tokens")
+    assert (here.backend.extends, here.tapes()) == (0, [])
+    assert here.run("abcd").ended.reason is Reason.PREFILLED
+
+
 def test_s2_a_native_answer_ends_with_the_step_in_which_it_was_stopped(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from modeld.backends.base import Extended, Ids
+from modeld.backends.base import BackendError, Extended, Ids
 from modeld.backends.fake import FakeBackend, Fault
+from modeld.backends.fake_vocabulary import FakeVocabulary
+from modeld.engine.messages import Encode
 from modeld.slot.draft import NoDrafts
-from modelwire.messages import DecodeConfig, Outcome, Reason
+from modelwire.messages import DecodeConfig, Outcome, Reason, Text
 
 MakeBench = Callable[..., Any]
 TEN = DecodeConfig(max_tokens=10)
@@ -108,3 +110,34 @@ def test_a_refused_fork_starts_cold(bench: MakeBench) -> None:
     said = here.run("abcdXYZ", session="two", decode=TEN)
     assert said.begun.reused == 0
     assert said.ids == bench().run("abcdXYZ", decode=TEN).ids
+
+
+def test_a_library_that_fails_while_it_tidies_costs_nobody_a_tape(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise BackendError("it could not")
+
+    here = bench()
+    here.run("abcdefgh", session="two")
+    monkeypatch.setattr(FakeBackend, "tidy", fails)
+    assert here.run("abc", decode=TEN).ended.reason is Reason.LENGTH
+    assert ("real", "ann/two", 8) in here.tapes()
+
+
+def test_a_text_that_a_library_cannot_tokenise_costs_nobody_a_tape(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = FakeVocabulary.tokenise
+
+    def picky(self: FakeVocabulary, text: str) -> Sequence[int]:
+        if "§" in text:
+            raise BackendError("it could not")
+        return right(self, text)
+
+    monkeypatch.setattr(FakeVocabulary, "tokenise", picky)
+    here = bench()
+    here.run("abcdefgh")
+    failed = here.slot.encode(Encode(prompt=(Text(text="a § b"),)))
+    assert (failed.code, failed.retry) == ("engine_failed", True)
+    assert here.tapes() == [("real", "ann/one", 8)]

@@ -1,6 +1,9 @@
 """What a request becomes in OpenVINO's words."""
 
+from typing import Any
+
 import pytest
+from attrs import evolve
 
 from modeld.backends.openvino import decoding
 from modelwire.messages import DecodeConfig
@@ -40,6 +43,17 @@ def test_a_request_keeps_its_ends_its_length_and_its_chance() -> None:
     assert (said.temperature, said.top_p, said.min_p) == pytest.approx((0.5, 0.9, 0.1))
     assert not said.apply_chat_template
     said.validate()
+
+
+@pytest.mark.parametrize(
+    "extreme",
+    [{"min_p": 1.0}, {"top_p": 0.0}, {"top_p": 1.0}, {"top_k": 2**62}, {"temperature": 1e-6}, {"temperature": 1e300}]
+    + [{"repeat_penalty": penalty, "repeat_last_n": 500} for penalty in (0.1, 10.0)],
+)
+def test_what_a_request_may_say_the_library_takes(extreme: dict[str, Any]) -> None:
+    """It would fail only after the whole prompt was prefilled, and again at each try."""
+    config = evolve(DecodeConfig(max_tokens=7, temperature=0.7), **extreme)
+    decoding.generation(config, ENDS, 100, lookup=False).validate()
 
 
 def test_greedy_is_greedy() -> None:

@@ -12,7 +12,6 @@ from modeld.engine.messages import DraftFigures
 from modeld.slot.generate import Answer
 from modeld.slot.prefill import Counts, Work
 from modeld.slot.shelf import Shelf
-from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import DecodeConfig, Reason
 
 
@@ -32,8 +31,6 @@ def generate_natively(
     if stop.is_set():
         answer.end(Reason.PREEMPTED)
         return DraftFigures()
-    if refusal := backend.refusal(config, len(work.history)):
-        raise WireError(ErrorCode.BAD_REQUEST, refusal)
     shelf.cut(work.tape, work.resident)
     fitting = evolve(config, max_tokens=min(config.max_tokens, backend.context - len(work.history) + 1))
     before, first, tokens, accepted = backend.passes, None, 0, 0

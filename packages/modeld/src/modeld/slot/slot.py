@@ -4,6 +4,7 @@ It is pure but for the backend and the clock that it is given. One thread uses i
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -105,6 +106,8 @@ class Slot:
                 raise _too_many(len(ids))
         except WireError as fault:
             return _failed(fault)
+        except BackendError as fault:
+            return _failed_library(fault)
         return Encoded(ids=tuple(ids.tolist()))
 
     def save(self, request: Save) -> Saved:
@@ -139,13 +142,14 @@ class Slot:
         except WireError as fault:
             emit(_failed(fault))
         except BackendError as fault:
-            emit(Failed(code=ErrorCode.ENGINE_FAILED, message=f"the model's library failed: {fault}", retry=True))
+            emit(_failed_library(fault))
         else:
             emit(ended)
             if not request.guess:
                 self._shelf.leave_room(self._awaited)
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
-                self._backend.tidy(self._awaited)
+                with suppress(BackendError):  # the answer has ended, and what is resident stays so
+                    self._backend.tidy(self._awaited)
 
     def _close(self, closed: Sequence[tuple[str, str]]) -> None:
         for client, session in closed:
@@ -159,6 +163,7 @@ class Slot:
         account = Account(began=self._clock(), guess=request.guess)
         config = self._config(request)
         ids = self._ids(request, config)
+        self._refuse(config, len(ids))
         account.prompt, account.tokenised = len(ids), self._clock()
         claim = account.claim = self._claim(request, ids, config) if len(ids) else None
         emit(Begun(ids=ids.astype("<i4").tobytes(), reused=claim.reused if claim is not None else 0))
@@ -219,6 +224,14 @@ class Slot:
         if len(ids) > context:
             raise _overflow(len(ids), context)
         return ids
+
+    def _refuse(self, config: DecodeConfig | None, history: int) -> None:
+        """Before anything is prefilled for it: what a backend that generates by itself cannot do."""
+        if config is None or self._scoring is not None:
+            return
+        assert isinstance(self._backend, NativeBackend), "a backend without logits generates by itself"
+        if refusal := self._backend.refusal(config, history):
+            raise WireError(ErrorCode.BAD_REQUEST, refusal)
 
     def _claim(self, request: Run, ids: Ids, config: DecodeConfig | None) -> Claim | None:
         needs_logits = self._scoring is not None and (request.guess or config is not None)
@@ -305,3 +318,7 @@ def _too_many(ids: int) -> WireError:
 
 def _failed(fault: WireError) -> Failed:
     return Failed(code=fault.code, message=fault.message, retry=fault.retry, numbers=fault.numbers)
+
+
+def _failed_library(fault: BackendError) -> Failed:
+    return Failed(code=ErrorCode.ENGINE_FAILED, message=f"the model's library failed: {fault}", retry=True)

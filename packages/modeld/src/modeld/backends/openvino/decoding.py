@@ -10,6 +10,8 @@ from modelwire.messages import DecodeConfig
 LONGEST_MATCH = 16
 """The library copies from the first match of so many tokens; where there is none, of one token less, and so on. With a
 few tokens that is often another place than the one that is being copied."""
+_BELOW_ONE = 1 - 1e-6
+"""Of `min_p`: 1 itself is refused, and leaves the same token."""
 AHEAD = 11
 """Tokens that are tried ahead in a pass where drafting is wanted: a pass of twelve rows costs less than four of one."""
 
@@ -53,7 +55,7 @@ def _sampling(said: Any, config: DecodeConfig) -> None:
     said.temperature, said.top_p, said.min_p, said.rng_seed = (
         config.temperature,
         config.top_p or 1e-6,
-        config.min_p,
+        min(config.min_p, _BELOW_ONE),
         config.seed,
     )
     if config.top_k:
