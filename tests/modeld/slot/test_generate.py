@@ -8,6 +8,7 @@ import pytest
 
 from modeld.backends.base import Ids
 from modeld.backends.fake_vocabulary import IM_END
+from modeld.slot import SlotSettings
 from modeld.slot.draft import NoDrafts
 from modeld.slot.generate import Answer
 from modelwire.messages import DecodeConfig, Reason
@@ -72,6 +73,22 @@ def test_a_draft_never_goes_beyond_what_may_be_said_or_fits(bench: MakeBench) ->
     drafter = Scripted(plain.ids, most=100)
     said = bench(drafters=drafter, context=20).run(PROMPT, decode=DecodeConfig(max_tokens=30))
     assert (said.ids, said.ended.reason) == (plain.ids[: 20 - len(PROMPT) + 1], Reason.CONTEXT)
+
+
+@pytest.mark.parametrize(("stop", "reason", "said"), [((), Reason.CONTEXT, 6), (("{2}",), Reason.STOP, 4)])
+def test_a_draft_of_a_guess_takes_no_more_room_than_single_rows_do(
+    bench: MakeBench, stop: tuple[str, ...], reason: Reason, said: int
+) -> None:
+    """Not that of another guess, and none that is not there: the answer would end early."""
+    whole = bench().run(PROMPT, decode=DecodeConfig(max_tokens=40))
+    config = DecodeConfig(max_tokens=40, stop=tuple(one.format(*whole.text) for one in stop))
+    for drafter in (NoDrafts(), Scripted(whole.ids)):
+        here = bench(drafters=drafter, settings=SlotSettings(spare_cells=len(PROMPT) + 5 + 30 * bool(stop)))
+        if stop:
+            here.run("x" * 30, guess=True, session="other")
+        guess = here.run(PROMPT, guess=True, decode=config)
+        assert (guess.ids, guess.ended.reason) == (whole.ids[:said], reason)
+        assert here.slot.figures().evicted == 0
 
 
 def test_an_end_token_inside_a_draft_ends_the_answer(bench: MakeBench) -> None:

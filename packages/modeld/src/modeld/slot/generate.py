@@ -137,6 +137,12 @@ class Decoder:
             self.backend.chunk - 1,
             self.shelf.free_cells - 1,
         )
+        draft = self._proposed(work, limit)
+        if len(draft) and len(draft) >= (room := self.shelf.room(work.tape)):  # a guess, whose budget is less
+            draft = self._proposed(work, room - 1)
+        return draft
+
+    def _proposed(self, work: Work, limit: int) -> Sequence[int]:
         return self.drafter.propose(work.history, max(0, limit))[: max(0, limit)]
 
     def _take(self, work: Work, token: int) -> None:

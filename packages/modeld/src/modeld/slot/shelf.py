@@ -252,9 +252,14 @@ class Shelf:
 
     # --- making room ------------------------------------------------------------------------------------
 
+    def room(self, tape: Tape) -> int:
+        """Cells that are there for the tape without evicting. For a guess, counting them takes a while."""
+        free = self._pool.free
+        return min(free, self._spare_cells - self._spares()) if tape.kind is TapeKind.GUESS else free
+
     def make_room(self, tape: Tape, cells: int) -> bool:
         """Evicts until `cells` are free and, for a guess, within the budget. False where that is not possible."""
-        while self._pool.free < cells or (tape.kind is TapeKind.GUESS and self._spares() + cells > self._spare_cells):
+        while self.room(tape) < cells:
             if not self.evict_for(tape):
                 return False
         return True
