@@ -8,6 +8,7 @@ import pytest
 from modeld.backends.base import BackendError, Ids, Scored
 from modeld.backends.fake import FakeBackend
 from modeld.slot import SlotSettings
+from modeld.slot.draft.lengths import LIMIT, UNTILED
 from modelwire.messages import DecodeConfig
 
 MakeBench = Callable[..., Any]
@@ -27,12 +28,16 @@ def test_one_that_does_not_is_approximate_and_says_by_how_much(bench: MakeBench)
     assert 0 < found.differing_tokens < 1
 
 
-def test_a_wider_batch_that_computes_otherwise_is_found(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [3, 1 + UNTILED, 1 + LIMIT])
+def test_d1_a_wider_batch_that_computes_otherwise_is_found(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Up to as many rows as drafts have."""
     here = bench(settings=SAMPLE)
     right = FakeBackend.logits
 
     def wide(self: FakeBackend, row: int) -> Any:
-        return right(self, row) + (0.5 if len(self._rows) == 3 else 0)
+        return right(self, row) + (0.5 if len(self._rows) == rows else 0)
 
     monkeypatch.setattr(FakeBackend, "logits", wide)
     assert here.slot.probe().exactness.largest_difference == pytest.approx(0.5)

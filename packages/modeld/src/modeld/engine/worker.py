@@ -28,6 +28,7 @@ from modeld.models.requantised import requantised
 from modeld.slot import Slot, SlotSettings
 from modeld.slot.draft import Costs, Drafters, Lengths, NoDrafts, PromptLookup, time_widths
 from modeld.slot.draft.timing import WIDTHS
+from modeld.slot.exactness import WIDEST
 from modeld.slot.native_exactness import CONTEXT
 from modelwire import logs
 from modelwire.errors import ErrorCode
@@ -232,8 +233,9 @@ class Desk:
 
 
 def _key(config: EngineConfig, backend: Backend) -> tuple[str, ...]:
-    """All that exactness depends on, and how deep the test can go."""
-    settings = (config.profile, str(config.threads), str(config.chunk), str(min(backend.context, CONTEXT)))
+    """All that exactness depends on, and how deep and wide the test can go: it is done again where that is more."""
+    depth = min(backend.context, CONTEXT)
+    settings = (config.profile, str(config.threads), str(config.chunk), str(depth), str(WIDEST))
     return (backend.model.fingerprint, *settings, backend.build)
 
 

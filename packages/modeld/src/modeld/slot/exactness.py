@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from modeld.backends.base import ExportingBackend, Ids, LogitsBackend, Stopped
+from modeld.slot.draft.lengths import TILE, UNTILED
 from modelwire.messages import Exactness
 
 DEPTH = 1030
 """Tokens before what is compared: past every switch of kernels that depends on depth."""
 STEPS = 8
+WIDEST = TILE
+WIDTHS = (2, 3, 5, STEPS, 1 + UNTILED, WIDEST)
+"""Rows of batches: up to those of the longest draft where no tile was timed, and a tile."""
 SEQUENCES = 3
 
 Row = tuple[int, Ids]
@@ -26,9 +30,10 @@ class ExactnessTest:
 
     def __init__(self, backend: LogitsBackend, text: Ids) -> None:
         self._backend = backend
-        depth = min(DEPTH, backend.context - STEPS, len(text) * 2 // 3)
-        self._tape = text[: depth + STEPS]
-        self._other = np.concatenate([text[: depth // 2], text[depth + STEPS :][: depth // 3]])
+        self._ahead = max(STEPS, min(WIDEST, backend.context // 4, len(text) // 4))
+        depth = min(DEPTH, backend.context - self._ahead, len(text) * 2 // 3)
+        self._tape = text[: depth + self._ahead]
+        self._other = np.concatenate([text[: depth // 2], text[len(self._tape) :][: depth // 3]])
         self._depth = depth
         self._expected: list[Ids] = []
         self._parts: list[Part] = [self._cold, self._widths, self._chunks, self._adopted, self._restored]
@@ -78,6 +83,7 @@ class ExactnessTest:
                     self._backend.drop(sequence)
             self._compare(rows)
             del self._parts[0]
+        self._expected.clear()  # some of a large vocabulary are tens of megabytes
         return True
 
     def _compare(self, rows: Sequence[Row]) -> None:
@@ -94,17 +100,18 @@ class ExactnessTest:
     # --- the parts: each gives some rows ------------------------------------------------------------------
 
     def _cold(self) -> Iterator[Row]:
+        """As many steps as a draft has rows; of a tile, that is half."""
         self._fill(self._one, self._tape[: self._depth])
-        yield from self._steps(self._one)
+        yield from self._steps(self._one, last=min(self._ahead, 1 + UNTILED))
 
     def _widths(self) -> Iterator[Row]:
         """Verified in batches of several rows, as drafts are, each rolled back before the next."""
         self._fill(self._one, self._tape[: self._depth])
         yield 0, self._bits(0)
-        for width in (2, 3, 5, STEPS) if self._backend.capabilities.rollback else ():
-            width = min(width, self._backend.chunk)
+        for width in WIDTHS if self._backend.capabilities.rollback else ():
+            width = min(width, self._ahead, self._backend.chunk)
             self._extend(self._one, self._tape[: self._depth + width], self._depth, width)
-            yield from ((1 + row, self._bits(row)) for row in range(width))
+            yield from ((1 + row, self._bits(row)) for row in range(min(width, 1 + UNTILED)))
             self._backend.trim(self._one, self._depth)
 
     def _chunks(self) -> Iterator[Row]:
@@ -142,10 +149,10 @@ class ExactnessTest:
 
     # --- how ----------------------------------------------------------------------------------------------
 
-    def _steps(self, sequence: int, first: int = 0) -> Iterator[Row]:
+    def _steps(self, sequence: int, first: int = 0, last: int = STEPS) -> Iterator[Row]:
         if not first:
             yield 0, self._bits(0)
-        for step in range(1, STEPS + 1):
+        for step in range(1, last + 1):
             end = self._depth + step
             self._extend(sequence, self._tape[:end], end - 1, 1)
             yield step, self._bits(0)

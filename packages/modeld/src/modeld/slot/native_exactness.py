@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from modeld.backends.base import BackendError, Ids, NativeBackend, Scored, Stopped
-from modeld.slot.exactness import DEPTH
+from modeld.slot.exactness import DEPTH, WIDEST
 from modelwire.messages import DecodeConfig, Exactness
 
 TOKENS = 24
-CONTEXT = DEPTH + TOKENS
+CONTEXT = DEPTH + max(TOKENS, WIDEST)
 """In one of so many tokens, or more, both tests reach `DEPTH`."""
 SEQUENCES = 2
 Part = Callable[[], None]
