@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import openvino_genai as genai
 import pytest
 
 from modeld.backends.base import LoadError
@@ -37,10 +38,12 @@ class Tokenizer:
     """As the library's, with a vocabulary of words; `spell` says how its map of them writes one."""
 
     words = ("def", "return", "naïve", "你好", *map(chr, range(32, 127)), "\n")
-    spell = staticmethod(str)
 
     def __init__(self, folder: Path) -> None:
         pass
+
+    def spell(self, word: str) -> str:
+        return word
 
     def get_vocab(self) -> dict[bytes, int]:
         return {self.spell(word).encode(): token for token, word in enumerate(self.words)}
@@ -59,14 +62,15 @@ class Tokenizer:
 class LikeSentencePiece(Tokenizer):
     """The library decodes its texts, and hands out the vocabulary as it was before that."""
 
-    spell = staticmethod(lambda word: word.replace(" ", "▁").replace("\n", "<0x0A>"))
+    def spell(self, word: str) -> str:
+        return word.replace(" ", "▁").replace("\n", "<0x0A>")
 
 
 def test_a_vocabulary_that_is_not_of_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every answer would read like `▁def▁f(x):<0x0A>`, and a stop string "\\n" would never be found."""
-    monkeypatch.setattr(loading.genai, "Tokenizer", Tokenizer)
+    monkeypatch.setattr(genai, "Tokenizer", Tokenizer)
     assert loading._vocabulary(tmp_path, 200).special == {}
-    monkeypatch.setattr(loading.genai, "Tokenizer", LikeSentencePiece)
+    monkeypatch.setattr(genai, "Tokenizer", LikeSentencePiece)
     with pytest.raises(LoadError, match=r"▁f.*<0x0A>.*give the model's GGUF file") as fault:
         loading._vocabulary(tmp_path, 200)
     assert "\n" not in str(fault.value)
