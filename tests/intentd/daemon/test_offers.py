@@ -1,6 +1,7 @@
 """Offers: where they come from, whose they are, and when they go away."""
 
 import errno
+import gc
 import os
 from functools import partial
 from typing import Any
@@ -24,6 +25,13 @@ async def test_offers_belong_to_their_workspace(house: House) -> None:
         assert elsewhere.offers == ()
         await ask(house, door, offer=below.offers[2].id)
         assert "TestBasket::test_two_items" in asked_text(house)
+
+
+async def test_a_question_that_comes_in_the_turn_in_which_the_daemon_stops_leaves_nothing_behind(house: House) -> None:
+    """Its work was never begun; Python would warn of that at the daemon's end."""
+    house.app.door._take("c", "1", GetOffers(cwd="/"))
+    await house.restart()
+    gc.collect()
 
 
 async def test_other_tools_have_offers_too(house: House) -> None:

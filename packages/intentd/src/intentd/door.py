@@ -304,6 +304,7 @@ class Door:
         task = asyncio.get_running_loop().create_task(self._see_to(client, op, work))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
+        task.add_done_callback(lambda _: work.close())  # where it is cancelled before its first step
         return task
 
     async def _see_to(self, client: str, op: str, work: Coroutine[object, object, None]) -> None:
