@@ -2,10 +2,17 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
 from bench.load import LOST_S
+
+
+def hit(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """A signal to an engine. While there is none its id is 0, which would be every process of this group."""
+    assert pid > 1, "there is no engine"
+    os.kill(pid, number)
 
 
 class Daemon:

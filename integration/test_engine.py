@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import json
 import os
 import resource
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from integration.served import hit
 from modeld.engine.config import EngineConfig
 from modeld.engine.messages import (
     Begun,
@@ -33,6 +33,7 @@ from modeld.engine.messages import (
 from modeld.engine.patience import Patience
 from modeld.engine.supervisor import Supervisor
 from modelwire.messages import DecodeConfig, Reason, Text
+from tests.descriptors import descriptors
 
 BOUND_S = 30
 
@@ -94,25 +95,12 @@ def _exists(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def _descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 async def _gone(pid: int) -> bool:
     for _ in range(BOUND_S * 100):
         if not _alive(pid):
             return True
         await asyncio.sleep(0.01)
     return False
-
-
-async def _no_rest_of_other_tests() -> None:
-    """Sockets that nobody holds, and asyncio's threads for processes that were ended."""
-    gc.collect()
-    for _ in range(BOUND_S * 100):
-        if not any(thread.name.startswith("asyncio-waitpid") for thread in threading.enumerate()):
-            return
-        await asyncio.sleep(0.01)
 
 
 async def test_a_run_goes_out_and_its_story_comes_back_in_order(start: Start) -> None:
@@ -153,7 +141,7 @@ async def test_an_engine_that_is_frozen_is_killed_and_replaced(start: Start, mom
     script = {"token_ms": 2, "poll_tokens": 1, "chunk": 16, "step_ms": 20}
     engine = await start(script, first=3.0, silence=3.0, chunks=1, load=60.0 if moment != "load" else 3.0)
     if moment == "load":
-        os.kill(engine.supervisor.pid, signal.SIGSTOP)
+        hit(engine.supervisor.pid, signal.SIGSTOP)
         assert isinstance(await engine.next(), EngineGone)
         return
     await engine.until(Ready)
@@ -165,7 +153,7 @@ async def test_an_engine_that_is_frozen_is_killed_and_replaced(start: Start, mom
     if moment == "decode":
         engine.send(decode=DecodeConfig(max_tokens=1000))
         await engine.until(Generated)
-    os.kill(engine.supervisor.pid, signal.SIGSTOP)
+    hit(engine.supervisor.pid, signal.SIGSTOP)
     if moment == "idle":
         engine.send()
     gone = (await engine.until(EngineGone))[-1]
@@ -194,7 +182,7 @@ async def test_an_engine_that_is_killed_while_idle_is_replaced(start: Start) -> 
     engine = await start()
     await engine.until(Ready)
     first = engine.supervisor.pid
-    os.kill(first, signal.SIGKILL)
+    hit(first)
     assert isinstance((await engine.until(EngineGone))[-1], EngineGone)
     await engine.until(Ready)
     assert engine.supervisor.pid != first
@@ -256,15 +244,14 @@ async def test_an_engine_that_dies_at_every_start_is_given_up(start: Start) -> N
 async def test_ctrl_c_is_not_the_engines_business(start: Start) -> None:
     engine = await start()
     await engine.until(Ready)
-    os.kill(engine.supervisor.pid, signal.SIGINT)
+    hit(engine.supervisor.pid, signal.SIGINT)
     assert isinstance((await engine.run())[-1], Ended)
     assert os.getpgid(engine.supervisor.pid) != os.getpgid(0)
 
 
 @pytest.mark.parametrize("when", ["loading", "idle", "busy", "hung"])
 async def test_close_leaves_no_process_no_descriptor_and_no_thread(when: str) -> None:
-    await _no_rest_of_other_tests()
-    descriptors, threads = _descriptors(), threading.active_count()
+    before, threads = descriptors(), set(threading.enumerate())
     script = {
         "loading": {"load_ms": 3_600_000},
         "idle": {},
@@ -281,8 +268,8 @@ async def test_close_leaves_no_process_no_descriptor_and_no_thread(when: str) ->
         await engine.until(Begun)
     await asyncio.wait_for(engine.supervisor.close(), BOUND_S)
     assert not _exists(pid)
-    assert _descriptors() == descriptors
-    assert threading.active_count() == threads
+    assert descriptors() <= before
+    assert not set(threading.enumerate()) - threads
     assert engine.nothing_more()
 
 
@@ -332,7 +319,7 @@ async def _dies_with_its_front(config: EngineConfig) -> None:
         assert await _gone(pid)
     finally:
         if _alive(pid):
-            os.kill(pid, signal.SIGKILL)
+            hit(pid)
 
 
 async def test_the_engine_ends_when_its_front_is_killed() -> None:

@@ -5,7 +5,6 @@ What became of the operations is counted twice: by clients that miss nothing, an
 
 import asyncio
 import json
-import os
 import random
 import shutil
 import signal
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.load import LOST_S, Tally, answers_at_rest, keep_asking
-from integration.served import Daemon
+from integration.served import Daemon, hit
 from modeld.recording import read
 from modeld.schedule.messages import Accept, End, Fail, OpKey
 from modelwire.client import Client
@@ -48,7 +47,7 @@ async def kill_engines(endpoint: str, tally: Tally, times: int, chance: random.R
             if moment == "working":
                 await another_end(tally)
             await asyncio.sleep(chance.uniform(0, 0.2))
-            os.kill(last, chance.choice(KILLS))
+            hit(last, chance.choice(KILLS))
 
 
 async def engine_after(client: Client, last: int, *, loading: bool) -> int:

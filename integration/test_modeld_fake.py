@@ -16,6 +16,7 @@ import pytest
 import zmq.asyncio
 from attrs import define, field
 
+from integration.served import hit
 from modelwire.client import Client, OperationStream
 from modelwire.errors import WireError
 from modelwire.messages import (
@@ -278,7 +279,7 @@ async def test_an_operation_without_a_token_is_run_again_when_the_engine_is_kill
         while (await reply_of(turn, Progress)).done == 0:
             pass
         before = await bounded(client.status())
-        os.kill(before.engine_pid, signal.SIGKILL)
+        hit(before.engine_pid)
         done: Done = await bounded(turn.done())
         after = await bounded(client.status())
     assert (done.reason, done.usage.generated) == (Reason.LENGTH, 2)
@@ -294,7 +295,7 @@ async def test_an_operation_that_sent_tokens_fails_when_the_engine_is_killed_and
     async with Client(daemons.endpoint) as client:
         turn = client.turn(session="s", prefix=text("go"), decode=DecodeConfig(max_tokens=1000))
         await reply_of(turn, Tokens)
-        os.kill((await bounded(client.status())).engine_pid, signal.SIGKILL)
+        hit((await bounded(client.status())).engine_pid)
         with pytest.raises(WireError) as fault:
             await bounded(turn.done())
         assert (fault.value.code, fault.value.retry) == ("engine_lost", True)

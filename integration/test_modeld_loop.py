@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from integration.served import hit
 from modeld.app import App
 from modeld.config import Settings
 from modeld.testing import unblocked
@@ -54,7 +55,7 @@ async def use(client: Client, bad: str) -> None:
     async for reply in running:
         if isinstance(reply, Tokens):
             break
-    os.kill((await client.status()).engine_pid, signal.SIGKILL)
+    hit((await client.status()).engine_pid)
     with pytest.raises(WireError):
         await running.done()
     assert await client.unload()

@@ -1,14 +1,13 @@
 """OpenVINO on the packaged model, as a client sees it: a real daemon, a real socket, real steps."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.daemons import BIN, daemon, model_is_ready, private_runtime, wait_until
+from integration.served import hit
 from modelwire import Client
 from modelwire.client import OperationStream
 from modelwire.errors import WireError
@@ -135,7 +134,7 @@ async def test_s13_a_killed_engine_is_started_again_and_the_session_goes_on(clie
     before, _ = await asked(client, "s", prompt)
     stream = client.turn(session="s", prefix=code(6), decode=DecodeConfig(max_tokens=20))
     await after_a_step(stream)
-    os.kill((await client.status()).engine_pid, signal.SIGKILL)
+    hit((await client.status()).engine_pid)
     async with asyncio.timeout(PATIENCE_S):
         assert (await stream.done()).reason in (Reason.LENGTH, Reason.END)  # run again: it had sent no token
     after, done = await asked(client, "s", prompt)

@@ -1,8 +1,6 @@
 """Guesses on the packaged model, as a client sees them: a real daemon, a real socket, real KV."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.daemons import BIN, daemon, model_is_ready, private_runtime, wait_until
+from integration.served import hit
 from modelwire import Client, WireError
 from modelwire.client import OperationStream
 from modelwire.link import Link
@@ -275,19 +274,19 @@ async def test_s8_s13_what_runs_in_an_engine_that_is_killed_ends_once_or_is_run_
     engine = await ready_engine(client)
     guess = client.turn(session="s", prefix=long, speculative=True)
     await until_one(guess, Progress)
-    os.kill(engine, signal.SIGKILL)
+    hit(engine)
     with pytest.raises(WireError, match="engine was lost"):
         await guess.done()
     engine = await ready_engine(client)
     turn = client.turn(session="s", prefix=long, decode=ANSWER)
     while not (await until_one(turn, Progress)).done:
         pass
-    os.kill(engine, signal.SIGKILL)
+    hit(engine)
     assert await turn.text() == expected
     engine = await ready_engine(client)
     answer = client.turn(session="t", prefix=SHORT, decode=DecodeConfig(max_tokens=1000))
     await until_one(answer, Tokens)
-    os.kill(engine, signal.SIGKILL)
+    hit(engine)
     with pytest.raises(WireError, match="ask again"):
         await answer.done()
     replies = [said_of(heard, client, stream) for stream in (guess, turn, answer)][-1]

@@ -1,12 +1,12 @@
 """Unloading, loading, stories and records of a daemon as it is started, on the fake backend."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from integration.served import hit
 from integration.test_modeld_fake import (
     LONG,
     SLOW_DECODE,
@@ -120,7 +120,7 @@ async def test_an_engine_that_is_killed_in_the_test_of_exactness_costs_nobody_an
         async for _ in moments():
             if (status := await client.status()).exactness.running:
                 break
-        os.kill(status.engine_pid, signal.SIGKILL)
+        hit(status.engine_pid)
         async for _ in moments():
             if (await client.status()).figures["engine_restarts"] == 1:
                 break
@@ -139,7 +139,7 @@ async def test_s13_a_snapshot_outlives_the_engine_and_ends_with_an_unload(daemon
         taken = await bounded(client.snapshot("s"))
         assert taken.bytes > 0
         expected = await bounded(client.decode(session="s", decode=SHORT).text())
-        os.kill((await client.status()).engine_pid, signal.SIGKILL)
+        hit((await client.status()).engine_pid)
         back = await bounded(client.restore(taken.handle, session="t").done())
         assert back.usage.prefilled == back.head == taken.head
         assert await bounded(client.decode(session="t", decode=SHORT).text()) == expected
@@ -226,7 +226,7 @@ async def test_what_a_daemon_records_can_be_replayed_and_holds_no_text(daemons: 
         await bounded(client.turn(session="t", prefix=text("secret"), lane="/secret", decode=SHORT).done())
         doomed = client.turn(session="u", prefix=text("secret " + LONG), decode=SHORT)
         await reply_of(doomed, Progress)
-        os.kill((await client.status()).engine_pid, signal.SIGKILL)
+        hit((await client.status()).engine_pid)
         await bounded(doomed.done())
         await bounded(client.unload())
         waiting = client.turn(session="v", prefix=text("secret"), decode=DecodeConfig(max_tokens=1000))

@@ -6,7 +6,7 @@ import errno
 import os
 import socket as sockets
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,10 +34,12 @@ def keys(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
 
 
 @pytest.fixture
-def tcp() -> str:
-    with sockets.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+def tcp() -> Iterator[str]:
+    """Held by a socket that never listens: nobody else is given the port, and libzmq may bind it beside that."""
+    with sockets.socket() as held:
+        held.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield f"tcp://127.0.0.1:{held.getsockname()[1]}"
 
 
 @asynccontextmanager
