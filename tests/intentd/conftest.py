@@ -1,19 +1,44 @@
 """Owns the daemon of the tests: intentd's own pieces in this process, with a scripted modeld behind them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from intentd import door, planner, runs, speculator
 from intentd.app import App
 from intentd.config import Config
 from intentd.messages import INTENTD, CommandFinished, CommandStarted, DaemonStatus
+from intentd.sources import files, git, report
+from intentd.sources.lsp import link
 from modelwire.client import Connection
 from modelwire.messages import GetStatus
 from modelwire.testing import PATIENCE_S, ScriptedDaemon
 
 RECORDED = Path(__file__).parent / "recorded"
+BOUNDS = (
+    *((door, "LOOK_S"), (planner, "BUILD_S"), (runs, "LOOK_S"), (runs, "READ_S"), (runs, "TAKE_IN_S")),
+    *((speculator, "TIMEOUT_S"), (files, "REACH_S"), (git, "GIT_S")),
+    *((report, "_ALONE_S"), (report, "_CONNECT_S"), (link, "CONNECT_S"), (link, "READY_S")),
+)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a crowded machine nothing is given up sooner than the tests give up."""
+    for module, bound in BOUNDS:
+        monkeypatch.setattr(module, bound, PATIENCE_S)
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """Owner-only and short: a socket's path has a limit that pytest's own directories can exceed."""
+    path = Path(tempfile.mkdtemp(prefix="ga-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)  # what a test left may end in this moment
 
 
 class House:
@@ -64,10 +89,8 @@ class House:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+async def house(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setattr("intentd.app.lack", lambda _: None)  # of the machine that tests
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
     workspace = tmp_path / "project"
     for source in (RECORDED / "project").rglob("*.sample"):
         target = workspace / source.relative_to(RECORDED / "project").with_suffix("")

@@ -61,13 +61,14 @@ async def test_a_prompt_that_is_made_for_ever_costs_its_offer_alone(
         await house.command(door, "plain")
         await house.until(door, warm)
         offering, context = house.app.offers.all()[0], 1234
-        house.app.planner._workers._seconds = SOON_S
+        plan = house.app.planner
+        plan._workers._seconds = plan._guess_workers._seconds = SOON_S  # it may be made for a guess meanwhile
         with monkeypatch.context() as broken:
             broken.setattr(planner, "build", loop)
             for _ in range(3):
                 with pytest.raises(TurnError, match="too long"):
                     await house.app.planner.turn(offering, "explain", context)
-        house.app.planner._workers._seconds = PATIENCE_S
+        plan._workers._seconds = plan._guess_workers._seconds = PATIENCE_S
         assert (await house.app.planner.turn(offering, "explain", context)).messages
         await house.until(door, lambda _: workers_alive() == 0)
 

@@ -2,17 +2,14 @@
 
 import pytest
 
-from intentd import planner, runs, speculator
+from intentd import speculator
 from intentd.sources import files
-from modelwire.testing import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done every second is done every few milliseconds; on a crowded machine nothing is given up sooner."""
+    """What is done every second is done every few milliseconds."""
     monkeypatch.setattr(speculator, "CHECK_S", 0.02)
     monkeypatch.setattr(speculator, "FIRST_RETRY_S", 0.01)
     monkeypatch.setattr(speculator, "LAST_RETRY_S", 0.02)
     monkeypatch.setattr(files, "LOOK_S", 0.2)  # long enough to plan every offer again in between
-    for module, bound in ((speculator, "TIMEOUT_S"), (planner, "BUILD_S"), (runs, "TAKE_IN_S")):
-        monkeypatch.setattr(module, bound, PATIENCE_S)

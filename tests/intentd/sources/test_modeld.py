@@ -47,9 +47,8 @@ async def until(met: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def endpoint(tmp_path: Path) -> str:
-    (tmp_path / "r").mkdir(mode=0o700)
-    return f"ipc://{tmp_path}/r/modeld.sock"
+def endpoint(runtime: Path) -> str:
+    return f"ipc://{runtime}/modeld.sock"
 
 
 async def test_it_starts_when_an_editor_wants_it_and_ends_with_the_daemon(endpoint: str, tmp_path: Path) -> None:

@@ -140,8 +140,8 @@ async def test_what_one_daemon_was_not_told_any_more_is_no_news_for_the_next(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_where_none_is_to_be_started_a_question_ends_at_once_with_words(tmp_path: Path) -> None:
-    door = Link(f"ipc://{tmp_path}/i.sock", start=None, met=lambda: None)
+async def test_where_none_is_to_be_started_a_question_ends_at_once_with_words(runtime: Path) -> None:
+    door = Link(f"ipc://{runtime}/i.sock", start=None, met=lambda: None)
     with pytest.raises(WireError, match=r"no intentd answers at .*: start it with 'intentd serve'"):
         await status(door)
 

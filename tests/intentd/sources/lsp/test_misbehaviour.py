@@ -25,9 +25,9 @@ Editors = Any
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> IntentServer:
+def server(tmp_path: Path, runtime: Path) -> IntentServer:
     """Without an editor and without a daemon."""
-    config = Config(socket=f"ipc://{tmp_path}/i.sock", modeld=f"ipc://{tmp_path}/m.sock", templates=tmp_path / "none")
+    config = Config(socket=f"ipc://{runtime}/i.sock", modeld=f"ipc://{runtime}/m.sock", templates=tmp_path / "none")
     return IntentServer(config, autostart=False)
 
 

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 MAX_DIRECTORIES = 64
 LOOK_S = 2.0
 """So often somebody looks anyway: a watch starts late, and some file systems tell nothing."""
+REACH_S = 2.0
+"""A file system that is silent for so long is mute."""
 _STEP_MS, _DEBOUNCE_MS = 20, 200
 
 
@@ -29,7 +31,7 @@ class FileWatch:
         self._files = frozenset[str]()
         self._directories = frozenset[str]()
         self._restart = asyncio.Event()
-        self._looks = Workers(1, LOOK_S)
+        self._looks = Workers(1, REACH_S)
 
     async def want(self, files: frozenset[str]) -> None:
         """Watches these files from now on, and no others; they need not be there.
