@@ -1,9 +1,7 @@
 """Owns the daemon of the tests: intentd's own pieces in this process, with a scripted modeld behind them."""
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -31,14 +29,6 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a crowded machine nothing is given up sooner than the tests give up."""
     for module, bound in BOUNDS:
         monkeypatch.setattr(module, bound, PATIENCE_S)
-
-
-@pytest.fixture
-def runtime() -> Iterator[Path]:
-    """Owner-only and short: a socket's path has a limit that pytest's own directories can exceed."""
-    path = Path(tempfile.mkdtemp(prefix="ga-"))
-    yield path
-    shutil.rmtree(path, ignore_errors=True)  # what a test left may end in this moment
 
 
 class House:

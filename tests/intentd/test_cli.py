@@ -13,9 +13,8 @@ from intentd.present import terminal
 
 
 @pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "runtime").mkdir(mode=0o700)
-    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(tmp_path / "runtime"))
+def _alone(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("GUESSAHEAD_INTENTD", raising=False)
 

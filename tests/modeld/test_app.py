@@ -24,8 +24,8 @@ def lines() -> list[str]:
 
 
 @pytest.fixture
-def app(tmp_path: Path, lines: list[str]) -> App:
-    return App(Settings(socket=f"ipc://{tmp_path}/modeld.sock", backend="fake"), announce=lines.append)
+def app(runtime: Path, lines: list[str]) -> App:
+    return App(Settings(socket=f"ipc://{runtime}/modeld.sock", backend="fake"), announce=lines.append)
 
 
 async def test_a_model_is_announced_once_and_not_after_a_restart(app: App, lines: list[str]) -> None:
@@ -82,15 +82,15 @@ async def test_s8_a_supervisor_that_fails_ends_the_daemon(app: App) -> None:
 
 @pytest.mark.parametrize(("backend", "says"), [("fake", "no such script"), ("llamacpp", "no such model file")])
 async def test_a_file_that_is_not_there_unloads_nothing(
-    tmp_path: Path, backend: str, says: str, monkeypatch: pytest.MonkeyPatch
+    runtime: Path, backend: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = App(Settings(socket=f"ipc://{tmp_path}/modeld.sock", backend=backend), announce=print)
+    app = App(Settings(socket=f"ipc://{runtime}/modeld.sock", backend=backend), announce=print)
     monkeypatch.setattr(app._engine, "load", pytest.fail)
     replies: list[Any] = []
     monkeypatch.setattr(app._driver, "_reply", lambda client, op, message: replies.append(message))
     monkeypatch.setattr(app._server, "_door", SimpleNamespace(send=app._driver._reply))
     app._engine_said(EngineTwin().ready())
-    app._server.handle("ann", Envelope("l", Load(model=str(tmp_path / "none.gguf"))))
+    app._server.handle("ann", Envelope("l", Load(model=str(runtime / "none.gguf"))))
     await asyncio.wait(app._server._looks)
     [error] = replies
     assert error.code == "bad_request"
@@ -113,7 +113,7 @@ async def test_a_wanted_model_that_is_refused_ends_nothing(
 
 
 async def test_nobody_who_hears_that_the_model_is_loaded_does_not_end_the_daemon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever started it may have left meanwhile, with the terminal or the pipe."""
 
@@ -121,7 +121,7 @@ async def test_nobody_who_hears_that_the_model_is_loaded_does_not_end_the_daemon
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    app = App(Settings(socket=f"ipc://{tmp_path}/modeld.sock", backend="fake"))
+    app = App(Settings(socket=f"ipc://{runtime}/modeld.sock", backend="fake"))
     monkeypatch.setattr("sys.stderr", Gone())
     app._engine_said(EngineTwin().ready())
     assert app._fault is None

@@ -18,7 +18,7 @@ CELL = 100 * 1024
 
 
 @pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's directories, all new."""
     for name, folder in (
         ("GUESSAHEAD_RUNTIME_DIR", "run"),
@@ -26,9 +26,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("GUESSAHEAD_CACHE_DIR", "cache"),
         ("XDG_CONFIG_HOME", "config"),
     ):
-        monkeypatch.setenv(name, str(tmp_path / folder))
+        monkeypatch.setenv(name, str(runtime / folder))
     monkeypatch.delenv("GUESSAHEAD_MODELD", raising=False)
-    return tmp_path
+    return runtime
 
 
 async def finding(about: str, **flags: str) -> Finding:

@@ -12,9 +12,7 @@ PIPE = [sys.executable, "-m", "intentd", "pipe"]
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
+def environment(tmp_path: Path, runtime: Path) -> dict[str, str]:
     return {"PATH": "/usr/bin:/bin", "GUESSAHEAD_RUNTIME_DIR": str(runtime), "XDG_CONFIG_HOME": str(tmp_path)}
 
 
