@@ -1,4 +1,4 @@
-"""Owns what every test starts from: signals as a terminal gives them, a place for sockets, generated tests' profiles."""
+"""Owns what every test starts from: signals as a terminal gives them, a place for sockets, generated tests."""
 
 import shutil
 import signal
