@@ -185,6 +185,8 @@ def check_closure() -> None:
     """Everything is installed without its dependencies, so make sure that the lists name all of them."""
     found = subprocess.run([*PIP, "check"], cwd=ROOT, capture_output=True, text=True, timeout=120)
     faults = [line for line in found.stdout.splitlines() if not line.startswith(WITHOUT_ITS_DEPENDENCIES)]
+    if found.returncode and not found.stdout:
+        raise SetupError(f"pip check failed:\n{found.stderr}")
     if found.returncode and faults:
         raise SetupError("requirements/ is not complete:\n" + "\n".join(faults))
 

@@ -60,6 +60,13 @@ def test_a_list_that_is_not_complete_is_no_success(root: Path) -> None:
     assert not setup.is_done(STEP)
 
 
+def test_a_check_that_dies_is_no_success(root: Path) -> None:
+    (root / "pip.py").write_text("import sys\nif sys.argv[1] == 'check':\n    sys.exit('no module named pip')\n")
+    with pytest.raises(SetupError, match="no module named pip"):
+        setup.set_up((STEP,))
+    assert not setup.is_done(STEP)
+
+
 @pytest.mark.usefixtures("root")
 def test_the_position_is_the_compilers_last_count() -> None:
     setup.set_up((STEP,))
