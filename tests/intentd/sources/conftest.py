@@ -79,7 +79,7 @@ class Screen:
             assert time.monotonic() < deadline, f"it never ended; seen {self.seen!r}"
             done, status = os.waitpid(self.pid, os.WNOHANG)
             if done:
-                while self._read(0.05):
+                while self._read(1.0):  # at its end at once, where nobody else holds the terminal
                     pass
                 self.pid = 0
                 return self.seen, status
@@ -126,9 +126,7 @@ class Screen:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(mode=0o700)
+def environment(runtime: Path) -> dict[str, str]:
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return {**keep, "TERM": "xterm-256color", "LANG": "C.UTF-8", "GUESSAHEAD_RUNTIME_DIR": str(runtime)}
 

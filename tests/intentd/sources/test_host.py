@@ -1,9 +1,11 @@
 """What the machine lacks, from what it says of itself."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from intentd.sources import host
@@ -28,8 +30,11 @@ def test_a_machine_that_is_fine_lacks_nothing() -> None:
     assert lack(4.0, machine()) is None
 
 
-def test_this_machine_can_be_looked_at() -> None:
-    assert lack(1e9) is None or isinstance(lack(1e9), str)
+@pytest.mark.parametrize("look", [host._memory, lambda machine: host._load(machine, max_load=1e9)])
+def test_this_machine_can_be_looked_at(look: Callable[[Any], str | None]) -> None:
+    """Each has these two."""
+    said = look(psutil)
+    assert said is None or said.startswith("memory is short")
 
 
 @pytest.mark.parametrize(

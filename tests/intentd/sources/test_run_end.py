@@ -22,6 +22,7 @@ from tests.intentd.sources.wrapping import (
     Environment,
     Open,
     both_on_pipes,
+    started,
 )
 
 
@@ -213,7 +214,7 @@ def test_a_child_that_is_left_behind_holds_only_the_ends_that_it_has(
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
     script = f"(read line < {fifo}; echo late >&{held}) {closed}>/dev/null & exit 3"
-    with subprocess.Popen(
+    with started(
         [*WRAPPER, SH, "-c", script],
         env=environment,
         stdin=subprocess.PIPE,
@@ -235,9 +236,7 @@ def test_what_goes_on_in_the_background_outlives_ctrl_c(environment: Environment
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
     script = f"{' '.join(WRAPPER)} {SH} -c '(read line < {fifo}; echo late) & exit 0'; echo ended; exec sleep 60"
-    with subprocess.Popen(
-        [SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True
-    ) as command:
+    with started([SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True) as command:
         assert command.stdout
         assert command.stdout.readline() == b"ended\n"
         os.killpg(command.pid, signal.SIGINT)
@@ -254,9 +253,7 @@ def test_what_ends_a_job_ends_the_wait_for_what_it_left_behind(
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
     script = f"{' '.join(WRAPPER)} {SH} -c '(read line < {fifo}) & exit 0'; echo ended; exec sleep 60"
-    with subprocess.Popen(
-        [SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True
-    ) as command:
+    with started([SH, "-c", script], env=environment, stdout=subprocess.PIPE, start_new_session=True) as command:
         assert command.stdout
         assert command.stdout.readline() == b"ended\n"
         os.killpg(command.pid, number)
@@ -272,7 +269,7 @@ def test_a_slow_reader_of_what_is_left_behind_stops_no_other_output(environment:
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
     script = f"(read line < {fifo}; yes & sleep 1; echo late >&2; kill $!) & exit 0"
-    with subprocess.Popen(
+    with started(
         [*WRAPPER, SH, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as command:
         assert command.stderr
@@ -319,7 +316,7 @@ def test_what_the_command_lets_go_of_is_let_go_of(environment: Environment, tmp_
     """I1: others in a pipeline see it while the command goes on."""
     fifo = tmp_path / "gate"
     os.mkfifo(fifo)
-    with subprocess.Popen(
+    with started(
         [*WRAPPER, SH, "-c", f"exec < /dev/null > /dev/null; read line < {fifo}; echo end >&2"],
         env=environment,
         stdin=subprocess.PIPE,
@@ -341,7 +338,7 @@ def test_what_else_the_command_lets_go_of_is_let_go_of(environment: Environment,
     os.mkfifo(fifo)
     read, write = os.pipe()
     script = f"import os; os.write({write}, b'ready'); os.close({write}); open({str(fifo)!r}).read()"
-    with subprocess.Popen([*WRAPPER, PYTHON, "-c", script], env=environment, pass_fds=[write]) as command:
+    with started([*WRAPPER, PYTHON, "-c", script], env=environment, pass_fds=[write]) as command:
         os.close(write)
         with os.fdopen(read, "rb") as end:
             assert end.read(5) == b"ready"
@@ -375,7 +372,7 @@ fcntl.lockf(file, fcntl.LOCK_EX)
 os.execv(sys.argv[1], sys.argv[1:])
 """
     words = [PYTHON, "-c", program, *WRAPPER, SH, "-c", f"echo ready; read line < {fifo}"]
-    with subprocess.Popen(words, env=environment, cwd=tmp_path, stdout=subprocess.PIPE) as command:
+    with started(words, env=environment, cwd=tmp_path, stdout=subprocess.PIPE) as command:
         assert command.stdout
         assert command.stdout.readline() == b"ready\n"
         with file.open("r+") as other, pytest.raises(BlockingIOError):

@@ -3,6 +3,7 @@
 import resource
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ def lacks(*args, **options):
     global calls
     calls += 1
     if calls == at:
+        open(os.environ.get("MET", os.devnull), "w").close()
         os.kill(os.getpid(), int(os.environ.get("COMES", "0")))
         raise fault(errno.EMFILE, os.strerror(errno.EMFILE))
     return real(*args, **options)
@@ -51,25 +53,32 @@ SCRIPT = "stty -a; tty >/dev/null && echo on a terminal; echo err >&2; grep SigB
     ],
 )
 def test_what_cannot_be_had_keeps_no_command_from_running(
-    open_screen: Open, environment: Environment, name: str, at: int
+    open_screen: Open, environment: Environment, tmp_path: Path, name: str, at: int
 ) -> None:
-    """I1: on a terminal, and with its standard error on a pipe."""
+    """I1: on a terminal, and with its standard error on a pipe; it is met on one of them at least."""
     lacking = [PYTHON, "-c", LACKING, name, str(at)]
     command = [SH, "-c", SCRIPT]
     without = open_screen(command, wrapped=False)
-    screen = open_screen([*lacking, *command], wrapped=False)
+    met = {"MET": str(tmp_path / "met")}
+    screen = open_screen([*lacking, *command], wrapped=False, env=met)
     before = screen.settings()
     assert screen.end() == without.end()
     assert screen.settings() == before
     seen = [
         subprocess.run(
-            full, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False
+            full,
+            env={**environment, **met},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
         )
         for full in (command, [*lacking, *command])
     ]
     assert [(one.stdout, one.stderr, one.returncode) for one in seen[1:]] == [
         (seen[0].stdout, seen[0].stderr, seen[0].returncode)
     ]
+    assert (tmp_path / "met").exists()
 
 
 @pytest.mark.parametrize("name", ["mmap.mmap", "threading.Thread.start"])

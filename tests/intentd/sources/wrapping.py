@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 WRAPPER = (sys.executable, "-m", "intentd", "run", "--")
@@ -14,6 +15,16 @@ LIMIT_S = 60
 
 Open = Callable[..., Any]
 Environment = Mapping[str, str]
+
+
+@contextmanager
+def started(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed where the test has not seen its end: a test that fails waits for none."""
+    with subprocess.Popen(argv, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def both_on_a_terminal(open_screen: Open, argv: list[str], **options: Any) -> tuple[Any, Any]:
