@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,7 +40,9 @@ T = TypeVar("T")
 PATIENCE_S = 30.0
 LONG = "a long story. " * 70
 """About a thousand tokens for the fake vocabulary."""
-SLOW_PREFILL = {"token_ms": 2, "chunk": 64}
+ENDLESS_PREFILL = {"token_ms": 20, "chunk": 16}
+"""Of LONG: 20 seconds, for what never comes to its end."""
+SLOW_PREFILL = {"token_ms": 4, "chunk": 64}
 SLOW_DECODE = {"step_ms": 20}
 
 
@@ -57,6 +60,11 @@ class Daemons:
     @property
     def socket(self) -> Path:
         return self.directory / "modeld.sock"
+
+    def listens(self) -> bool:
+        """The file is there a moment before that."""
+        with socket.socket(socket.AF_UNIX) as plain:
+            return plain.connect_ex(str(self.socket)) == 0
 
     async def run(self, *arguments: str) -> asyncio.subprocess.Process:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MODELD_", "GUESSA"))}
@@ -178,7 +186,7 @@ async def test_a_conversation_by_three_operations_says_what_one_turn_says(daemon
 
 async def test_a_real_turn_preempts_a_guess(daemons: Daemons) -> None:
     """S2, S3."""
-    await daemons.serve(SLOW_PREFILL)
+    await daemons.serve(ENDLESS_PREFILL)
     async with Client(daemons.endpoint) as client:
         guess = client.turn(session="s", prefix=text(LONG), speculative=True)
         await reply_of(guess, Progress)
@@ -241,9 +249,9 @@ async def test_questions_are_answered_while_the_slot_is_busy(daemons: Daemons) -
 
 
 async def test_a_daemon_that_loads_says_so_and_runs_what_waited(daemons: Daemons) -> None:
-    script = json.dumps({"load_ms": 1500})
+    script = json.dumps({"load_ms": 5000})
     await daemons.run("serve", "--backend", "fake", "--fake", script)
-    await until(daemons.socket.exists)
+    await until(daemons.listens)
     async with Client(daemons.endpoint) as client:
         turn = client.turn(session="s", prefix=text("go"), decode=DecodeConfig(max_tokens=2))
         assert (await bounded(client.status())).state == "loading"
@@ -258,11 +266,11 @@ async def test_a_client_that_vanishes_takes_its_operation_with_it(daemons: Daemo
     await daemons.serve(SLOW_DECODE)
     async with Client(daemons.endpoint) as watcher:
         context = zmq.asyncio.Context()
-        socket = context.socket(zmq.DEALER)
-        socket.connect(daemons.endpoint)
+        client = context.socket(zmq.DEALER)
+        client.connect(daemons.endpoint)
         turn = Turn(session="s", prefix=text("go"), decode=DecodeConfig(max_tokens=1000))
-        await socket.send(MODELD.codec().encode("1", turn))
-        await bounded(socket.recv())
+        await client.send(MODELD.codec().encode("1", turn))
+        await bounded(client.recv())
         assert (await bounded(watcher.status())).state == "busy"
         context.destroy(linger=0)
         await until_state(watcher, "idle")
@@ -325,7 +333,7 @@ async def test_killing_the_daemon_leaves_nothing_that_holds_up_the_next_which_th
     daemons: Daemons,
 ) -> None:
     """No engine and no lock; and the client's sessions are cold."""
-    process = await daemons.serve(SLOW_PREFILL)
+    process = await daemons.serve(ENDLESS_PREFILL)
     async with Client(daemons.endpoint) as client:
         turn = client.turn(session="s", prefix=text(LONG))
         await reply_of(turn, Progress)
@@ -367,7 +375,7 @@ async def test_a_signal_ends_every_operation_and_leaves_nothing(
 
 async def test_a_daemon_that_loads_can_be_stopped(daemons: Daemons) -> None:
     process = await daemons.run("serve", "--backend", "fake", "--fake", json.dumps({"load_ms": 600_000}))
-    await until(daemons.socket.exists)
+    await until(daemons.listens)
     async with Client(daemons.endpoint) as client:
         turn = client.turn(session="s", prefix=text("go"))
         await reply_of(turn, Accepted)

@@ -8,6 +8,7 @@ import pytest
 
 from integration.served import hit
 from integration.test_modeld_fake import (
+    ENDLESS_PREFILL,
     LONG,
     SLOW_DECODE,
     SLOW_PREFILL,
@@ -62,7 +63,7 @@ async def test_an_unloaded_model_has_no_process_and_the_next_turn_says_what_it_w
 
 async def test_an_unload_ends_a_guess_and_waits_for_a_real_operation(daemons: Daemons) -> None:
     """S2."""
-    await daemons.serve(SLOW_PREFILL | {"step_ms": 20})
+    await daemons.serve(ENDLESS_PREFILL | {"step_ms": 20})
     async with Client(daemons.endpoint) as client, Client(daemons.endpoint) as other:
         guess = client.turn(session="s", prefix=text(LONG), speculative=True)
         await reply_of(guess, Progress)
@@ -181,7 +182,7 @@ async def test_a_daemon_whose_model_is_unloaded_stops_at_once(daemons: Daemons) 
 
 
 async def test_the_story_of_an_operation_is_told_by_the_command(daemons: Daemons) -> None:
-    await daemons.serve(SLOW_PREFILL)
+    await daemons.serve(ENDLESS_PREFILL)
     async with Client(daemons.endpoint) as client:
         guess = client.turn(session="s", prefix=text(LONG), speculative=True)
         await reply_of(guess, Progress)
