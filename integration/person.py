@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,7 @@ class User:
         )
         self._daemons.append(daemon)
         assert daemon.stderr
+        assert select.select([daemon.stderr], [], [], LIMIT_S)[0], f"{module} says nothing"
         assert b"serving" in daemon.stderr.readline()
         return daemon
 

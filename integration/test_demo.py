@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,24 @@ def test_the_guess_is_hit_and_nothing_was_resident_without_it(environ: dict[str,
     assert "without a guess" in shown.stdout
 
 
+def _end(demo: subprocess.Popen[bytes]) -> None:
+    """Where a test failed: in good order if it can, so that its daemons end with it."""
+    demo.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        demo.wait(START_S)
+    demo.kill()
+
+
 def test_when_it_is_interrupted_it_leaves_nothing_behind(environ: dict[str, str], folder: Path) -> None:
     with subprocess.Popen(COMMAND, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as demo:
         assert demo.stdout
-        for line in demo.stdout:
-            if b"intentd run" in line:  # both daemons are up
-                break
-        demo.send_signal(signal.SIGINT)
-        rest, _ = demo.communicate(timeout=START_S)
+        try:
+            for line in demo.stdout:
+                if b"intentd run" in line:  # both daemons are up
+                    break
+            demo.send_signal(signal.SIGINT)
+            rest, _ = demo.communicate(timeout=START_S)
+        finally:
+            _end(demo)
     assert demo.returncode == 130, rest
     assert list(folder.glob("guessahead-*")) == []

@@ -39,7 +39,7 @@ async def folder() -> AsyncIterator[Path]:
     try:
         yield made
     finally:
-        if (lock := made / "r" / "intentd.sock.lock").exists():
+        if serves(lock := made / "r" / "intentd.sock.lock"):
             await end(lock)
         shutil.rmtree(made)
 
@@ -62,6 +62,14 @@ async def end(lock: Path) -> None:
     """Ends the daemon that holds the lock, as its user would, and waits for that."""
     os.kill(pid := holder(lock), signal.SIGTERM)
     await gone(pid)
+
+
+def serves(lock: Path) -> bool:
+    """Whether its daemon lives: the file stays, and somebody else may have the number by now."""
+    try:
+        return psutil.Process(holder(lock)).environ().get("GUESSAHEAD_RUNTIME_DIR") == str(lock.parent)
+    except (FileNotFoundError, psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
 
 
 def holder(lock: Path) -> int:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from modelwire.messages import DecodeConfig, Reason, Text
 from tests.descriptors import descriptors
 
 BOUND_S = 30
+LOAD_S = 120
 
 
 class Engine:
@@ -303,7 +305,14 @@ def _front(config: EngineConfig) -> tuple[subprocess.Popen[str], int]:
     """A front of its own whose engine is in the middle of a prefill, and that engine's pid."""
     front = subprocess.Popen([sys.executable, "-c", FRONT, config.to_json()], stdout=subprocess.PIPE, text=True)
     assert front.stdout is not None
-    return front, int(front.stdout.readline())
+    try:
+        assert select.select([front.stdout], [], [], LOAD_S)[0], "no prefill began"
+        return front, int(front.stdout.readline())
+    except BaseException:
+        front.kill()
+        front.wait(BOUND_S)
+        front.stdout.close()
+        raise
 
 
 async def _dies_with_its_front(config: EngineConfig) -> None:
