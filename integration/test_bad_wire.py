@@ -16,6 +16,7 @@ import zmq.asyncio
 
 from bench.load import LOST_S, BareClient, Tally, answers_at_rest
 from integration.served import Daemon
+from integration.test_modeld_fake import until_state
 from modelwire.client import Client
 from modelwire.messages import DecodeConfig, Text, Turn
 from modelwire.protocol import MODELD
@@ -145,6 +146,7 @@ async def test_requests_that_come_late_twice_and_in_halves_are_answered_once_and
     assert b"Traceback" not in log, log.decode()
 
 
+@pytest.mark.timeout(900)
 async def test_a_flood_of_nonsense_changes_no_byte_of_anothers_stream(directory: Path) -> None:
     """S11: 20,000 messages, malformed, truncated, duplicated or senseless."""
     daemon = await Daemon.start(directory, "--backend", "fake", "--fake", json.dumps({"step_ms": 2}))
@@ -152,16 +154,13 @@ async def test_a_flood_of_nonsense_changes_no_byte_of_anothers_stream(directory:
         calm = await answers_at_rest(daemon.endpoint, PROMPTS[:1], DecodeConfig(max_tokens=400))
         before = daemon.rss_mb
         floods = [asyncio.create_task(flood(daemon.endpoint, FUZZED // 4, random.Random(seed))) for seed in range(4)]
-        rounds = 0
-        while not all(task.done() for task in floods):
+        while not all(task.done() for task in floods):  # the first round begins with them
             assert await answers_at_rest(daemon.endpoint, PROMPTS[:1], DecodeConfig(max_tokens=400)) == calm
-            rounds += 1
         answered = sum([await task for task in floods])
-        assert rounds
         assert answered > FUZZED / 10, "most of it should have been answered with an error"
         assert daemon.rss_mb < before + 64
         async with Client(daemon.endpoint, timeout=LOST_S) as client:
-            assert (await client.status()).state == "idle"
+            await until_state(client, "idle")  # what the floods left under way is read first
     finally:
         log = await daemon.stop()
     assert b"Traceback" not in log, log.decode()
