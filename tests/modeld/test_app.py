@@ -1,6 +1,7 @@
 """What the daemon does with faults of its own; the rest of its life needs real processes."""
 
 import asyncio
+import gc
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,6 +79,17 @@ async def test_s8_a_supervisor_that_fails_ends_the_daemon(app: App) -> None:
     app._engine._supervise(fail())
     await asyncio.wait_for(app._stop.wait(), 5)
     assert "ValueError" in str(app._fault)
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_stop_in_the_start_leaves_nothing_unawaited(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start() -> None:
+        app._stop.set()
+
+    monkeypatch.setattr(app._engine, "start", start)
+    monkeypatch.setattr(app._engine, "close", lambda: asyncio.sleep(0))
+    await app.run()
+    gc.collect()
 
 
 @pytest.mark.parametrize(("backend", "says"), [("fake", "no such script"), ("llamacpp", "no such model file")])

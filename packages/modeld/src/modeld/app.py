@@ -117,7 +117,7 @@ class App:
         except OSError as fault:
             raise CannotServe(f"the engine process cannot be started: {fault.strerror}") from None
         stack.push_async_callback(self._engine.close)
-        for work in (self._server.serve(), self._server.keep_time()):
+        for work in (self._server.serve, self._server.keep_time):
             stack.push_async_callback(_end, asyncio.create_task(self._guard(work)))
         stack.push_async_callback(self._say_farewell)
 
@@ -193,9 +193,9 @@ class App:
         self._fault = self._fault or fault
         self._stop.set()
 
-    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception as fault:
             self._fail_inside(fault)
 
