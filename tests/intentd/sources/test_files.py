@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 from watchfiles import Change
 
@@ -32,6 +33,26 @@ class Heard:
             await self._called.wait()
 
 
+@pytest.fixture(autouse=True)
+def _rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks without having been told."""
+    monkeypatch.setattr(files, "LOOK_S", 10 * PATIENCE_S)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LOOK_S", 0.01)
+
+
+async def change(heard: Heard, file: Path) -> None:
+    """Until it is told."""
+    hearing = asyncio.create_task(heard.again())
+    while not hearing.done():  # the watch starts a moment later
+        file.write_text("x")
+        await asyncio.wait([hearing], timeout=0.05)
+    await hearing
+
+
 @pytest.fixture
 async def heard() -> AsyncIterator[Heard]:
     heard = Heard()
@@ -41,14 +62,9 @@ async def heard() -> AsyncIterator[Heard]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_change_is_told(heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LOOK_S", 10 * PATIENCE_S)
+async def test_a_change_is_told(heard: Heard, tmp_path: Path) -> None:
     await heard.watch.want(frozenset({str(tmp_path / "a.py")}))
-    hearing = asyncio.create_task(heard.again())
-    while not hearing.done():  # the watch starts a moment later
-        (tmp_path / "a.py").write_text("x")
-        await asyncio.wait([hearing], timeout=0.05)
-    await hearing
+    await change(heard, tmp_path / "a.py")
 
 
 async def test_others_do_not_matter(tmp_path: Path) -> None:
@@ -69,17 +85,58 @@ async def test_the_number_of_directories_is_bounded_and_those_that_are_not_there
 
 
 async def test_where_nothing_can_be_watched_it_is_looked_at_all_the_same(
-    heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    often: None, heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
     monkeypatch.setattr(files, "awatch", refuse)
-    monkeypatch.setattr(files, "LOOK_S", 0.01)
     await heard.watch.want(frozenset({str(tmp_path / "a.py")}))
-    await heard.again()
-    await heard.again()
-    assert "files cannot be watched: no space left" in caplog.text
+    for _ in range(5):
+        await heard.again()
+    assert caplog.text.count("files cannot be watched: no space left") == 1
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("error in underlying watcher"), ValueError("of a library"), OSError()])
+async def test_a_watch_that_fails_is_begun_again(
+    often: None, heard: Heard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """Whatever it raises, from within anyio's groups."""
+    failed = asyncio.Event()
+
+    def fail(*_: object) -> None:
+        asyncio.get_running_loop().call_soon(failed.set)
+        raise fault
+
+    with monkeypatch.context() as broken:
+        broken.setattr(anyio.to_thread, "run_sync", fail)
+        await heard.watch.want(frozenset({str(tmp_path / "a.py")}))
+        async with asyncio.timeout(PATIENCE_S):
+            await failed.wait()
+    monkeypatch.setattr(files, "LOOK_S", 10 * PATIENCE_S)
+    await change(heard, tmp_path / "a.py")
+
+
+async def test_a_folder_whose_name_is_no_utf_8_keeps_no_other_from_being_watched(heard: Heard, tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    odd.mkdir()
+    await heard.watch.want(frozenset({str(odd / "a.py"), str(tmp_path / "a.py")}))
+    await change(heard, tmp_path / "a.py")
+
+
+async def test_files_that_do_not_matter_and_change_all_the_time_keep_nobody_from_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOOK_S", 0.4)
+    heard = Heard()
+    await heard.watch.want(frozenset({str(tmp_path / "a.py")}))
+    watching = asyncio.create_task(heard.watch.run())
+    async with asyncio.timeout(PATIENCE_S):
+        while heard.calls < 3:
+            (tmp_path / "app.log").write_text("line")
+            await asyncio.sleep(0.05)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_a_mute_file_system_holds_nothing_up_and_what_was_watched_stays_so(

@@ -4,6 +4,7 @@ Ignored files are never among those that matter, so a build or an installation b
 """
 
 import asyncio
+import contextlib
 import logging
 import os.path
 from collections.abc import Callable, Iterable
@@ -39,18 +40,30 @@ class FileWatch:
         While a file system is mute the directories stay that were watched before.
         """
         self._files = files
-        try:
+        with contextlib.suppress(TookTooLong, NoThread):
             found = await self._there(sorted({str(Path(file).parent) for file in files}))
-        except (TookTooLong, NoThread):
-            asyncio.get_running_loop().call_later(LOOK_S, self._changed)
-            return
-        directories = frozenset(found[:MAX_DIRECTORIES])
-        if directories != self._directories:
-            self._directories = directories
-            self._restart.set()
+            directories = frozenset(found[:MAX_DIRECTORIES])
+            if directories != self._directories:
+                self._directories = directories
+                self._restart.set()
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        looking = asyncio.create_task(self._look_anyway())
+        try:
+            await self._watch_on()
+        finally:
+            looking.cancel()
+
+    async def _look_anyway(self) -> None:
+        """By a clock of its own: files that do not matter change all the time, too."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._files:
+                self._changed()
+
+    async def _watch_on(self) -> None:
+        said = ""
         while True:
             self._restart.clear()
             try:
@@ -58,9 +71,14 @@ class FileWatch:
                     await self._watch(there)
                 else:
                     await self._restart.wait()
-            except (OSError, RuntimeError, TookTooLong, NoThread) as fault:  # the number of watches is bounded, too
-                log.warning("files cannot be watched: %s; they are looked at every %.0f s", fault, LOOK_S)
-                self._changed()
+                said = ""
+            except Exception as fault:  # the number of watches is bounded, too; anyio wraps what the library raises
+                while isinstance(fault, ExceptionGroup):
+                    fault = fault.exceptions[0]
+                words = str(fault) if isinstance(fault, OSError | RuntimeError) else type(fault).__name__
+                if words != said:
+                    log.warning("files cannot be watched: %s; they are looked at every %.0f s", words, LOOK_S)
+                said = words
                 await asyncio.sleep(LOOK_S)
 
     async def _watch(self, directories: list[str]) -> None:
@@ -70,8 +88,6 @@ class FileWatch:
             recursive=False,
             debounce=_DEBOUNCE_MS,
             step=_STEP_MS,
-            rust_timeout=int(LOOK_S * 1000),
-            yield_on_timeout=True,
             stop_event=self._restart,
             ignore_permission_denied=True,
         )
@@ -82,5 +98,11 @@ class FileWatch:
         return path in self._files
 
     async def _there(self, directories: Iterable[str]) -> list[str]:
-        """Those that can be reached. Raises `TookTooLong`, `NoThread`."""
-        return await self._looks.do(lambda: list(filter(os.path.isdir, directories)))
+        """Those that can be reached and watched. Raises `TookTooLong`, `NoThread`."""
+        named = list(filter(_is_utf8, directories))
+        return await self._looks.do(lambda: list(filter(os.path.isdir, named)))
+
+
+def _is_utf8(name: str) -> bool:
+    """The library takes no other."""
+    return name == name.encode(errors="ignore").decode()
