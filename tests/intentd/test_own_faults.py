@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from intentd.limits import Limits
 from intentd.messages import Ask, CommandStarted, Complete, DaemonStatus
 from intentd.plan.turns import TurnError, build
 from intentd.shown import View
-from intentd.workers import MAX_LOST, NoThread, TookTooLong, Workers
+from intentd.workers import LATE_S, MAX_LOST, NoThread, TookTooLong, Workers
 from modelwire.errors import WireError
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import House
@@ -214,6 +215,63 @@ async def test_threads_that_hang_are_bounded_and_make_room_when_they_have_ended(
         await asyncio.to_thread(thread.join, PATIENCE_S)
     workers._seconds = PATIENCE_S
     assert await workers.do(lambda: 5) == 5
+
+
+async def test_a_time_that_is_over_late_ends_nothing_but_its_own_work() -> None:
+    """The new thread has the identity of the one that had ended; the loop is held over the first one's time."""
+    short, other = Workers(1, 0.05), Workers(1, PATIENCE_S)
+
+    def innocent() -> int:
+        return sum(time.sleep(0.001) is None for _ in range(100))
+
+    for _ in range(3):
+        first = asyncio.create_task(short.do(threading.get_ident))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(other.do(innocent))
+        time.sleep(0.1)  # noqa: ASYNC251, as by a native call that keeps the interpreter
+        assert await first
+        assert await second == 100
+
+
+async def test_work_has_its_time_again_where_the_daemon_was_stopped_meanwhile() -> None:
+    workers, go_on = Workers(1, SOON_S), threading.Event()
+    working = asyncio.create_task(workers.do(lambda: go_on.wait(PATIENCE_S)))
+    await asyncio.sleep(0)
+    time.sleep(SOON_S + 2 * LATE_S)  # noqa: ASYNC251, as long as the daemon is stopped
+    for _ in range(5):
+        await asyncio.sleep(0)
+    go_on.set()
+    assert await working
+    with pytest.raises(TookTooLong):
+        await workers.do(loop)
+
+
+async def test_nothing_that_ends_a_thread_goes_past_those_who_wait() -> None:
+    def leave() -> None:
+        raise SystemExit
+
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        await Workers(1, PATIENCE_S).do(leave)
+
+
+async def test_a_place_that_does_not_answer_takes_no_threads_from_others() -> None:
+    workers, answers, begun = Workers(2, 0.01), threading.Event(), 0
+
+    def hang() -> bool:
+        nonlocal begun
+        begun += 1
+        return answers.wait(PATIENCE_S)
+
+    for _ in range(3 + MAX_LOST):
+        with pytest.raises(TookTooLong):
+            await workers.do(hang, place="/mute")
+    assert begun == 1
+    workers._seconds = PATIENCE_S
+    assert await workers.do(lambda: 5, place="/there") == 5
+    answers.set()
+    for thread in workers._threads:
+        await asyncio.to_thread(thread.join, PATIENCE_S)
+    assert await workers.do(hang, place="/mute")
 
 
 async def test_a_file_system_that_is_mute_holds_up_neither_the_daemon_nor_a_question(

@@ -11,6 +11,8 @@ Result = TypeVar("Result")
 
 MAX_LOST = 8
 """So many threads may hang, beside those at work, in calls that do not end, as those to a mute file system."""
+LATE_S = 0.1
+"""A time that is noticed so late as over was not the work's alone: the process was stopped, or the loop held up."""
 
 
 class TookTooLong(Exception):
@@ -37,16 +39,23 @@ class Workers:
         self._room = asyncio.Semaphore(count)
         self._seconds = seconds
         self._threads: list[threading.Thread] = []
+        self._hanging: dict[str, threading.Thread] = {}
 
-    async def do(self, work: Callable[[], Result]) -> Result:
+    async def do(self, work: Callable[[], Result], *, place: str = "") -> Result:
         """What `work` gives or raises. Raises `NoThread`, and `TookTooLong`: what it still does is ended then, if it is
         Python.
+
+        Where a look at the same `place` hangs, it has taken too long already: one mute drive takes no others' threads.
         """
         await self._room.acquire()
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         done.add_done_callback(self._over)
         thread = threading.Thread(target=_run, args=(work, done), name="intentd worker", daemon=True)
         self._threads = list(filter(threading.Thread.is_alive, self._threads))
+        self._hanging = {at: one for at, one in self._hanging.items() if one.is_alive()}
+        if place in self._hanging:
+            done.cancel()
+            raise TookTooLong
         try:
             if len(self._threads) >= self._count + MAX_LOST:
                 raise RuntimeError("too many threads have not ended in time")
@@ -55,9 +64,25 @@ class Workers:
             done.cancel()
             raise NoThread(str(fault)) from None
         self._threads.append(thread)
-        expiry = done.get_loop().call_later(self._seconds, _expire, thread, done)
-        done.add_done_callback(lambda _: expiry.cancel())
+        self._bound(thread, done, place, again=True)
         return await asyncio.shield(done)  # who asked may leave; the room is free when the work has ended or its time
+
+    def _bound(self, thread: threading.Thread, done: "asyncio.Future[Result]", place: str, *, again: bool) -> None:
+        loop = done.get_loop()
+        due = loop.time() + self._seconds
+
+        def expire() -> None:
+            if done.done() or not thread.is_alive():  # another thread may have its identity by now
+                return
+            if again and loop.time() - due > LATE_S:
+                self._bound(thread, done, place, again=False)
+                return
+            if place:
+                self._hanging[place] = thread
+            _end(thread, done)
+
+        expiry = loop.call_at(due, expire)
+        done.add_done_callback(lambda _: expiry.cancel())
 
     def _over(self, done: "asyncio.Future[Result]") -> None:
         self._room.release()
@@ -69,15 +94,17 @@ def _run(work: Callable[[], Result], done: "asyncio.Future[Result]") -> None:
     loop = done.get_loop()
     try:
         say = partial(_settle, done, result=work())
-    except BaseException as fault:
+    except Exception as fault:
         say = partial(_settle, done, fault=fault)
+    except BaseException as fault:  # no `except Exception` of those who wait may miss it
+        say = partial(_settle, done, fault=TookTooLong() if isinstance(fault, _Enough) else RuntimeError(repr(fault)))
     try:
         loop.call_soon_threadsafe(say)
     except RuntimeError:  # the daemon has ended meanwhile
         return
 
 
-def _settle(done: "asyncio.Future[Result]", result: Result | None = None, fault: BaseException | None = None) -> None:
+def _settle(done: "asyncio.Future[Result]", result: Result | None = None, fault: Exception | None = None) -> None:
     if done.done():
         return
     if fault is not None:
@@ -86,7 +113,7 @@ def _settle(done: "asyncio.Future[Result]", result: Result | None = None, fault:
         done.set_result(result)  # type: ignore[arg-type]
 
 
-def _expire(thread: threading.Thread, done: "asyncio.Future[Result]") -> None:
+def _end(thread: threading.Thread, done: "asyncio.Future[Result]") -> None:
     """Raises `_Enough` in the thread at its next step of Python; a native call in it goes on until it ends."""
     _settle(done, fault=TookTooLong())
     if thread.ident is not None:
