@@ -1,22 +1,29 @@
 """A parser or a template that loops or raises costs one offer; the daemon and the other offers go on."""
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from intentd import planner, texts
-from intentd.door import Door
+from intentd.door import LOOK_S, Door
 from intentd.intake import Intake
 from intentd.limits import Limits
-from intentd.messages import Ask, CommandStarted, Complete, DaemonStatus
+from intentd.messages import Ask, CommandFinished, CommandStarted, Complete, DaemonStatus, GetOffers, GetPrompt, Shown
+from intentd.plan.events import Changed
 from intentd.plan.turns import TurnError, build
+from intentd.planner import BUILD_S
+from intentd.present.terminal import PROMPT_S
+from intentd.runs import TAKE_IN_S
 from intentd.shown import View
-from intentd.workers import LATE_S, MAX_LOST, NoThread, TookTooLong, Workers
+from intentd.workers import LATE_S, MAX_LOST, MAX_LOST_AT, NoThread, TookTooLong, Workers
+from modelwire.client import DEFAULT_TIMEOUT
 from modelwire.errors import WireError
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import House
@@ -85,7 +92,7 @@ async def test_a_prompt_that_took_too_long_is_not_made_again_for_a_guess_until_i
         await house.until(door, lambda status: not status.modeld_reachable)  # no guess is planned beside those here
         plan, offering, tries = house.app.planner, house.app.offers.all()[0], 0
 
-        async def late(work: Callable[[], Any]) -> Any:
+        async def late(work: Callable[[], Any], *, place: str) -> Any:
             nonlocal tries
             tries += 1
             work()
@@ -222,7 +229,9 @@ async def test_a_time_that_is_over_late_ends_nothing_but_its_own_work() -> None:
     short, other = Workers(1, 0.05), Workers(1, PATIENCE_S)
 
     def innocent() -> int:
-        return sum(time.sleep(0.001) is None for _ in range(100))
+        for _ in range(100):
+            time.sleep(0.001)
+        return 100
 
     for _ in range(3):
         first = asyncio.create_task(short.do(threading.get_ident))
@@ -265,7 +274,7 @@ async def test_a_place_that_does_not_answer_takes_no_threads_from_others() -> No
     for _ in range(3 + MAX_LOST):
         with pytest.raises(TookTooLong):
             await workers.do(hang, place="/mute")
-    assert begun == 1
+    assert begun == MAX_LOST_AT
     workers._seconds = PATIENCE_S
     assert await workers.do(lambda: 5, place="/there") == 5
     answers.set()
@@ -298,6 +307,120 @@ async def test_a_file_system_that_is_mute_holds_up_neither_the_daemon_nor_a_ques
                 await looking
             assert (await plan.turn(offering, "explain", 1234)).key == turn.key
             answers.set()
+
+
+class Drive:
+    """A folder whose file system does not answer until it is back."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.back = threading.Event()
+        self.asked_by_loop = 0
+        self._stat = Path.stat
+
+    def stat(self, path: Path, **options: bool) -> os.stat_result:
+        if str(path).startswith(self._folder):
+            if threading.current_thread() is threading.main_thread():
+                self.asked_by_loop += 1
+            else:
+                self.back.wait(PATIENCE_S)
+        return self._stat(path, **options)
+
+
+@pytest.fixture
+def drive(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drive]:
+    drive = Drive(f"{house.workspace}/mute")
+    monkeypatch.setattr(Path, "stat", lambda path, **options: drive.stat(path, **options))
+    for workers in (house.app.door._looks, house.app.runs._looks):
+        monkeypatch.setattr(workers, "_seconds", 0.2)
+    yield drive
+    drive.back.set()
+    assert not drive.asked_by_loop
+
+
+async def test_a_workspace_on_a_mute_drive_holds_up_no_other(house: House, drive: Drive) -> None:
+    """Whatever is said of it or asked about it, by an editor, a wrapped command or a person."""
+    mute = f"{house.workspace}/mute"
+    view = View(workspace=mute, path=f"{mute}/a.py", version=1, text="x = ", selection=(0, 1))
+    async with house.connect() as editor, house.connect() as door, asyncio.timeout(PATIENCE_S):
+        for _ in range(20):
+            for question in (Shown(view=view), GetOffers(cwd=mute), GetPrompt(cwd=mute, intent="explain", offer=None)):
+                with pytest.raises(WireError, match="does not answer"):
+                    await editor.ask(question)
+            with pytest.raises(WireError, match="does not answer"):
+                await editor.start(Ask(cwd=mute, intent="explain", view=view)).done()
+        running = editor.start(CommandStarted(run="mute", argv=("pytest",), cwd=mute))
+        await editor.ask(CommandFinished(run="mute", exit=1, signal=None, output=b"x", total=1))
+        await running.done()
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        assert len((await door.ask(GetOffers(cwd=str(house.workspace)))).offers) == 4
+        drive.back.set()
+        while True:
+            with contextlib.suppress(WireError):
+                assert (await editor.ask(Shown(view=view))).found
+                return
+
+
+async def test_a_workspace_that_turns_mute_holds_up_no_other(
+    house: House, drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has an offer; a question about another is answered, as is what there is."""
+    (house.workspace / "mute2").mkdir()
+    (house.workspace / "mute2" / "package.json").touch()
+    plan, other = house.app.planner, str(house.workspace / "mute2")
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        offering = house.app.offers.all()[0]
+        await plan.turn(offering, "explain", 1234)
+        monkeypatch.setattr(drive, "_folder", str(house.workspace / "t"))  # where its files are
+        for workers in (plan._workers, plan._guess_workers, plan._lookers):
+            monkeypatch.setattr(workers, "_seconds", 0.2)
+        for _ in range(20):
+            with pytest.raises(TurnError, match="too long"):
+                await plan.turn(offering, "explain", 1234)
+        assert (await house.status(door)).instance
+        assert not (await door.ask(GetOffers(cwd=other))).offers
+        drive.back.set()
+
+
+async def test_what_was_changed_has_a_bound_and_holds_nothing_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    def slow(_: str) -> tuple[Changed, ...]:
+        answers.wait(PATIENCE_S)
+        return ()
+
+    monkeypatch.setattr("intentd.runs.changed", slow)
+    monkeypatch.setattr(house.app.runs._looks, "_seconds", SOON_S)
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: len(status.offers) == 4)
+        assert "command" not in status.reason
+        assert status.figures["commands_running"] == 0
+    answers.set()
+
+
+async def test_a_command_counts_as_ended_whatever_comes_of_its_output(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any, **__: Any) -> bool:
+        raise RuntimeError
+
+    async with house.connect() as door:
+        with monkeypatch.context() as broken:
+            broken.setattr(house.app.runs, "_take_in", fail)
+            with pytest.raises(WireError, match="its log says how"):
+                await house.command(door, "plain")
+        assert house.app.speculator.commands_running == 0
+
+
+def test_a_question_is_answered_before_it_is_given_up() -> None:
+    """For all that is done one after the other: the second look is at what holds still, or the files that do."""
+    assert LOOK_S + TAKE_IN_S + LOOK_S < DEFAULT_TIMEOUT
+    assert LOOK_S + TAKE_IN_S + 2 * BUILD_S < PROMPT_S
 
 
 async def test_without_a_thread_to_be_had_nothing_is_guessed_and_the_daemon_goes_on(

@@ -9,8 +9,10 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 from attrs import define, field
 
@@ -37,12 +39,12 @@ from intentd.messages import (
     ShownPrompt,
 )
 from intentd.plan.desks import Desks
-from intentd.plan.offers import OfferBook, Offering
+from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.questions import asked_for
 from intentd.runs import Runs
 from intentd.speculator import Speculator
 from intentd.workers import NoThread, TookTooLong, Workers
-from intentd.workspace import Workspace, root_of
+from intentd.workspace import Workspace, standing
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.logs import told
 from modelwire.messages import (
@@ -65,7 +67,8 @@ log = logging.getLogger(__name__)
 BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
 LOOK_S = 2.0
-"""So long somebody who asks what there is waits for a look at who has opted out."""
+"""So long somebody who asks waits for a look at the files of a workspace, before all for whether it has opted out."""
+Seen = TypeVar("Seen")
 
 
 @define(eq=False)
@@ -101,7 +104,7 @@ class Door:
             outbox_bytes=self.limits.buffer_mb * 2**20,
             max_clients=self.limits.clients,
         )
-        self._editors = EditorClients(self.desks, self._send, self.speculator.poke, self.starts_modeld)
+        self._editors = EditorClients(self.desks, self._send, self.speculator.poke, self.starts_modeld, self._opted_out)
         self._completer = Completer(self.speculator, self.speculator.planner)
 
     async def open(self) -> None:
@@ -176,7 +179,7 @@ class Door:
             case EditorOpened():
                 self._editors.opened(client, op, message)
             case Shown():
-                self._editors.shown(client, op, message)
+                self._chore(client, op, self._editors.shown(client, op, message))
             case Closed():
                 self._editors.closed(client, op, message)
             case Cancel(target=target):
@@ -204,20 +207,21 @@ class Door:
         self._send(client, op, Acknowledged(found=found))
 
     async def _command_finished(self, client: str, op: str, message: CommandFinished) -> None:
-        started = await self.runs.finish(client, message)
+        try:
+            started = await self.runs.finish(client, message)
+        finally:
+            self._count_runs()
         if started is None:
             self._send(client, op, Error(code=ErrorCode.BAD_REQUEST, message="this command was never announced"))
             return
-        self._count_runs()
         self._send(client, started, Done(reason=Reason.END))
         self._send(client, op, Acknowledged(found=True))
 
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
-        await self.runs.taken_in(cwd)
-        await self._forget_opted_out()
-        await self._withdraw_outdated(root_of(cwd))
-        offers = self.offers.of(root_of(cwd))
-        self._send(client, op, Offers(offers=tuple(map(self._offer, offers))))
+        root, _ = await self._look(partial(standing, cwd), cwd)
+        await self.runs.taken_in(root)
+        await asyncio.gather(self._forget_opted_out(), self._withdraw_outdated(root))
+        self._send(client, op, Offers(offers=tuple(map(self._offer, self.offers.of(root)))))
 
     def _begin(self, client: str, op: str, replies: AsyncGenerator[object, None]) -> None:
         if (client, op) in self._answers:
@@ -230,12 +234,20 @@ class Door:
         task.add_done_callback(lambda _: self._answers.pop((client, op), None))  # it may never have begun
 
     async def _asked(self, message: Ask) -> AsyncGenerator[object, None]:
-        if message.view is None:  # an editor asks about what it shows
-            await self.runs.taken_in(message.cwd)
-        about, intent = asked_for(message, self.offers)
+        about, intent = await self._about(message)
         async with contextlib.aclosing(self.speculator.answer(about, intent)) as replies:
             async for reply in replies:
                 yield reply
+
+    async def _about(self, message: Ask | GetPrompt) -> tuple[Offering, Intent]:
+        """What a question is about. Raises `WireError`."""
+        if isinstance(message, Ask) and message.view is not None:  # an editor asks about what it shows
+            root = message.view.workspace
+            out = await self._opted_out(root)
+        else:
+            root, out = await self._look(partial(standing, message.cwd), message.cwd)
+            await self.runs.taken_in(root)
+        return asked_for(message, self.offers, root, opted_out=out)
 
     async def _answer(self, client: str, op: str, said: AsyncGenerator[object, None]) -> None:
         try:
@@ -248,14 +260,9 @@ class Door:
             self._has_failed(client, op, fault)
 
     async def _show_prompt(self, client: str, op: str, message: GetPrompt) -> None:
-        try:
-            await self.runs.taken_in(message.cwd)
-            offering, intent = asked_for(message, self.offers)
-            turn = await self.speculator.turn(offering, intent)
-        except WireError as fault:
-            self._send(client, op, _error(fault))
-        else:
-            self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages, doubt=self.speculator.doubt))
+        offering, intent = await self._about(message)
+        turn = await self.speculator.turn(offering, intent)
+        self._send(client, op, ShownPrompt(offer=offering.id, messages=turn.messages, doubt=self.speculator.doubt))
 
     async def _cancel(self, client: str, op: str, target: str) -> None:
         """Acknowledged once no token will follow (S9)."""
@@ -310,6 +317,8 @@ class Door:
     async def _see_to(self, client: str, op: str, work: Coroutine[object, object, None]) -> None:
         try:
             await work
+        except WireError as fault:
+            self._send(client, op, _error(fault))
         except Exception as fault:
             self._has_failed(client, op, fault)
 
@@ -333,20 +342,34 @@ class Door:
         )
 
     async def _forget_opted_out(self) -> None:
-        """Not in the event loop: a file system may be mute."""
-        places = {offering.workspace for offering in self.offers.all()}
-        with contextlib.suppress(TookTooLong, NoThread):
-            out = await self._looks.do(lambda: [one for one in places if Workspace(Path(one)).opted_out()])
-            for workspace in out:
+        await asyncio.gather(*map(self._forget_if_opted_out, {offering.workspace for offering in self.offers.all()}))
+
+    async def _forget_if_opted_out(self, workspace: str) -> None:
+        with contextlib.suppress(WireError):
+            if await self._opted_out(workspace):
                 self.offers.forget(workspace)
                 self.speculator.poke()
 
+    async def _opted_out(self, workspace: str) -> bool:
+        """Raises `WireError`."""
+        return await self._look(Workspace(Path(workspace)).opted_out, workspace)
+
     async def _withdraw_outdated(self, workspace: str) -> None:
         """Also those that nobody prepares."""
-        offers = self.offers.of(workspace)
-        with contextlib.suppress(TookTooLong, NoThread):
-            for offering in await self._looks.do(lambda: self.speculator.planner.outdated(offers)):
+        look = partial(self.speculator.planner.outdated, self.offers.of(workspace))
+        with contextlib.suppress(WireError):
+            for offering in await self._look(look, workspace):
                 self.speculator.withdraw(offering)
+
+    async def _look(self, look: Callable[[], Seen], place: str) -> Seen:
+        """Never in the event loop: a file system may be mute. Raises `WireError` with words for the person."""
+        try:
+            return await self._looks.do(look, place=place)
+        except TookTooLong:
+            why = f"the drive of {place} does not answer: try again when it does"
+        except NoThread:
+            why = "intentd can start no more threads: try again later"
+        raise WireError(ErrorCode.NOT_READY, why, retry=True)
 
     async def _tell_status(self, client: str, op: str) -> None:
         await self._forget_opted_out()

@@ -1,26 +1,31 @@
 """Owns who of the door's clients are editors, and takes in what they show. It answers and guesses nothing."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 from attrs import define, field
 
 from intentd.messages import Closed, EditorOpened, Shown
 from intentd.plan.desks import Desks
-from intentd.workspace import Workspace
+from intentd.shown import View
 from modelwire.messages import Accepted, Acknowledged, Done, Reason
 
 Send = Callable[[str, str, object], None]
+Look = Callable[[str], Awaitable[bool]]
 
 
 @define(eq=False)
 class EditorClients:
-    """`changed` is called when what may be asked has changed; `starts_modeld` when an editor wants modeld started."""
+    """`changed` is called when what may be asked has changed; `starts_modeld` when an editor wants modeld started.
+
+    `opted_out` looks at a workspace, which may take a while; it raises `WireError` where that does not answer.
+    """
 
     desks: Desks
     send: Send
     changed: Callable[[], None]
     starts_modeld: Callable[[], None]
+    opted_out: Look
+    _looked_at: dict[tuple[str, str], View] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
 
     def __len__(self) -> int:
@@ -33,17 +38,29 @@ class EditorClients:
         if message.starts_modeld:
             self.starts_modeld()
 
-    def shown(self, client: str, op: str, message: Shown) -> None:
+    async def shown(self, client: str, op: str, message: Shown) -> None:
+        """What is shown or closed meanwhile counts, not this. Raises `WireError`."""
         view = message.view
-        if Workspace(Path(view.workspace)).opted_out():
+        self._looked_at[client, view.path] = view
+        out = True
+        try:
+            out = await self.opted_out(view.workspace)
+        finally:
+            if self._looked_at.get((client, view.path)) is view:
+                self._take(client, view, out)
+        self.send(client, op, Acknowledged(found=True))
+
+    def _take(self, client: str, view: View, out: bool) -> None:
+        del self._looked_at[client, view.path]
+        if out:
             self.desks.close(client, view.path)
         else:
             self.desks.show(client, view)
         self.changed()
-        self.send(client, op, Acknowledged(found=True))
 
     def closed(self, client: str, op: str, message: Closed) -> None:
-        found = self.desks.close(client, message.path)
+        coming = self._looked_at.pop((client, message.path), None)
+        found = self.desks.close(client, message.path) or coming is not None
         self.changed()
         self.send(client, op, Acknowledged(found=found))
 
@@ -57,5 +74,7 @@ class EditorClients:
 
     def gone(self, client: str) -> None:
         self._open.pop(client, None)
+        for key in [key for key in self._looked_at if key[0] == client]:
+            del self._looked_at[key]
         if self.desks.leave(client):
             self.changed()

@@ -81,7 +81,12 @@ class Planner:
         kept = self._kept.get(key)
         again = kept is not None and isinstance(kept.result, Outdated if speculative else (Outdated, _TooLong))
         try:
-            if kept is None or again or kept.template is not template or not await self._holds(kept, speculative):
+            if (
+                kept is None
+                or again
+                or kept.template is not template
+                or not await self._holds(kept, offering.workspace, speculative)
+            ):
                 kept = await self._built(offering, template, context, scale, speculative)
         except _TooLong as fault:  # their file system is mute: no guess asks it again
             kept = _Kept(template, fault, {})
@@ -113,7 +118,9 @@ class Planner:
 
     async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
         """The turn at a place. Raises `TurnError`."""
-        return await self._work(lambda: self._complete(message, gap, context), message.ahead)
+        workers = self._guess_workers if message.ahead else self._workers
+        place = message.view.workspace
+        return await self._in_time(workers, lambda: self._complete(message, gap, context), place)
 
     def _complete(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
         look = self._texts.look(message.view.workspace)
@@ -129,31 +136,26 @@ class Planner:
         kept = [one for (id, *_), one in self._kept.items() if id in ids]
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
-    async def _holds(self, kept: _Kept, speculative: bool) -> bool:
-        """For guesses not in the event loop: on a file system whose server has gone a look at a file may never end.
-
-        A question does not wait for a thread; it finds what a guess has found out of such a file system.
-        """
-        if not speculative:
-            return holds(kept.seen)
-        return await self._in_time(self._lookers, lambda: holds(kept.seen))
+    async def _holds(self, kept: _Kept, workspace: str, speculative: bool) -> bool:
+        """Not in the event loop: on a file system whose server has gone a look at a file may never end."""
+        workers = self._lookers if speculative else self._workers
+        return await self._in_time(workers, lambda: holds(kept.seen), workspace)
 
     async def _built(
         self, offering: Offering, template: Template, context: int, scale: float, speculative: bool
     ) -> _Kept:
         look = self._texts.look(offering.workspace)
         try:
-            return await self._work(lambda: self._build(offering, template, context, scale, look), speculative)
+            workers = self._guess_workers if speculative else self._workers
+            build = partial(self._build, offering, template, context, scale, look)
+            return await self._in_time(workers, build, offering.workspace)
         except _TooLong as fault:
             return _Kept(template, fault, dict(look.seen))  # its thread may still look
 
-    async def _work(self, work: Callable[[], Built], speculative: bool) -> Built:
-        return await self._in_time(self._guess_workers if speculative else self._workers, work)
-
     @staticmethod
-    async def _in_time(workers: Workers, work: Callable[[], Built]) -> Built:
+    async def _in_time(workers: Workers, work: Callable[[], Built], workspace: str) -> Built:
         try:
-            return await workers.do(work)
+            return await workers.do(work, place=workspace)
         except TookTooLong:
             raise _TooLong("its files take too long to look through for secrets") from None
         except NoThread:

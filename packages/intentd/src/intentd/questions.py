@@ -1,28 +1,34 @@
-"""Owns what a question is about: an offer of the terminal's, or what an editor shows. It answers none."""
+"""Owns what a question is about: an offer of the terminal's, or what an editor shows. It answers none.
+
+It looks at no files: whether the workspace has opted out is told.
+"""
 
 import re
-from pathlib import Path
 
 from intentd.messages import Ask, GetPrompt
 from intentd.plan.desks import offering
 from intentd.plan.offers import INTENTS, Intent, OfferBook, Offering
 from intentd.plan.views import only
 from intentd.shown import View
-from intentd.workspace import OPT_OUT_FILE, Workspace, root_of
+from intentd.workspace import OPT_OUT_FILE
 from modelwire.errors import ErrorCode, WireError
 
 _ACTION = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-def asked_for(message: Ask | GetPrompt, offers: OfferBook) -> tuple[Offering, Intent]:
-    """Raises `WireError` with words for the person."""
+def asked_for(
+    message: Ask | GetPrompt, offers: OfferBook, workspace: str, *, opted_out: bool
+) -> tuple[Offering, Intent]:
+    """`workspace` is the view's, or the root of where the question comes from. Raises `WireError` with words for the
+    person.
+    """
     if isinstance(message, Ask) and message.view is not None:
+        _check(workspace, opted_out)
         return _asked_of(message.view, message.intent)
-    workspace = root_of(message.cwd)
     found = offers.find(workspace, message.offer)
     if message.intent not in INTENTS:
         raise _refusal(f"nobody can {message.intent!r}; there are {', '.join(INTENTS)}")
-    _check(workspace)
+    _check(workspace, opted_out)
     if found:
         return found, message.intent
     if message.offer:
@@ -31,7 +37,6 @@ def asked_for(message: Ask | GetPrompt, offers: OfferBook) -> tuple[Offering, In
 
 
 def _asked_of(view: View, intent: Intent) -> tuple[Offering, Intent]:
-    _check(view.workspace)
     if (view.diagnostics and intent not in INTENTS) or not _ACTION.fullmatch(intent):
         raise _refusal(f"nobody can {intent!r}; there are {', '.join(INTENTS)}, and for a selection its actions")
     if not view.diagnostics and not view.selection:
@@ -39,8 +44,8 @@ def _asked_of(view: View, intent: Intent) -> tuple[Offering, Intent]:
     return offering(only(view, next(iter(view.diagnostics), None), view.selection)), intent
 
 
-def _check(workspace: str) -> None:
-    if Workspace(Path(workspace)).opted_out():
+def _check(workspace: str, opted_out: bool) -> None:
+    if opted_out:
         raise _refusal(f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it")
 
 

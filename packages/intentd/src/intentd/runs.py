@@ -3,10 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from attrs import define, evolve, field
 
@@ -18,7 +17,7 @@ from intentd.plan.triggers import Failure
 from intentd.planner import Planner
 from intentd.sources.git import changed
 from intentd.workers import NoThread, TookTooLong, Workers
-from intentd.workspace import Workspace, root_of
+from intentd.workspace import standing
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
@@ -26,10 +25,11 @@ log = logging.getLogger(__name__)
 Failures = tuple[Failure, ...] | None
 
 LOOK_S = 2.0
-"""So long the files may take to be read that the failures are in: else these stay whatever becomes of those."""
+"""So long a look at the files may take: at where the workspace is, at those that the failures are in (else these stay
+whatever becomes of those), and at what was changed."""
 READ_S = 30.0
 """So long an output may take to be read."""
-TAKE_IN_S = 10.0
+TAKE_IN_S = 4.0
 """So long a question waits for the output of a command that has just ended."""
 
 
@@ -48,6 +48,23 @@ class Run:
     told: CommandQuiet | None = None
 
 
+@define(eq=False)
+class Taking:
+    """An output that is being taken in. `standing` tells the root and whether that has opted out; None where it
+    cannot be looked at.
+    """
+
+    standing: asyncio.Task[tuple[str, bool] | None]
+    task: asyncio.Task[bool] | None = None
+
+    @property
+    def root(self) -> str | None:
+        """As far as it is known."""
+        if not self.standing.done() or self.standing.cancelled() or not (told := self.standing.result()):
+            return None
+        return told[0]
+
+
 class Runs:
     """The commands that run now. What they leave goes into `offers`."""
 
@@ -56,9 +73,9 @@ class Runs:
         self._intake = intake
         self._planner = planner
         self._runs: dict[tuple[str, str], Run] = {}
-        self._taking: dict[asyncio.Task[bool], str] = {}
+        self._taking: list[Taking] = []
         self._workers = Workers(2, READ_S)
-        self._looks = Workers(2, LOOK_S)
+        self._looks = Workers(4, LOOK_S)
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -98,28 +115,26 @@ class Runs:
             del self._runs[key]
         return bool(its)
 
-    async def taken_in(self, cwd: str) -> None:
+    async def taken_in(self, root: str) -> None:
         """A question that comes right behind a command of its workspace is about what that has printed."""
-        if taking := self._taken_from(root_of(cwd)):
-            await asyncio.wait(taking, timeout=TAKE_IN_S)
-
-    def _taken_from(self, root: str) -> list[asyncio.Task[bool]]:
-        """What is being taken in of this workspace."""
-        return [task for task, workspace in self._taking.items() if workspace == root]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TAKE_IN_S):
+                await _over(list(self._taking), root)
 
     async def _take_in(self, run: Run, message: CommandQuiet | CommandFinished, *, exit: int | None) -> bool:
         """Whether the output said anything."""
         cwd = run.message.cwd
         output = message.output.decode(errors="replace")
-        event = CommandEnded(workspace=root_of(cwd), cwd=cwd, exit=exit, output=output, argv=run.message.argv)
+        event = CommandEnded(workspace=cwd, cwd=cwd, exit=exit, output=output, argv=run.message.argv)
         cut = message.total > len(message.output)
-        read = partial(self._intake.failures, event, cut=cut, started_ns=run.started_ns)
+        read = partial(self._intake.failures, cut=cut, started_ns=run.started_ns)
         run.started_ns = time.time_ns()  # its next cycle begins
-        earlier = self._taken_from(event.workspace)
-        task = asyncio.get_running_loop().create_task(self._read(event, read, earlier))
-        self._taking[task] = event.workspace
+        loop = asyncio.get_running_loop()
+        taking = Taking(loop.create_task(self._standing(cwd)))
+        taking.task = loop.create_task(self._read(event, read, taking, list(self._taking)))
+        self._taking.append(taking)
         try:
-            return await task
+            return await taking.task
         except TookTooLong:
             log.error("an output of %d bytes takes too long to read: nothing is offered for it", len(message.output))
             return False
@@ -127,24 +142,43 @@ class Runs:
             log.error("the output of a command could not be read:\n%s", told(fault))
             return False
         finally:
-            self._taking.pop(task, None)
+            self._taking.remove(taking)
+
+    async def _standing(self, cwd: str) -> tuple[str, bool] | None:
+        with suppress(TookTooLong, NoThread, OSError, ValueError, RuntimeError):
+            return await self._looks.do(partial(standing, cwd), place=cwd)
+        return None
 
     async def _read(
-        self, event: CommandEnded, read: Callable[[], Failures], earlier: Collection[asyncio.Task[bool]]
+        self, event: CommandEnded, read: Callable[[CommandEnded], Failures], taking: Taking, earlier: Sequence[Taking]
     ) -> bool:
-        """In a worker thread: half a megabyte takes a while to scrub and to read. What ended earlier counts earlier."""
-        if Workspace(Path(event.workspace)).opted_out():
-            self._offers.forget(event.workspace)
+        """In worker threads: half a megabyte takes a while to scrub and to read. What ended earlier counts earlier."""
+        seen = await taking.standing
+        if seen is None:
+            log.error("a command's directory cannot be looked at: nothing is offered for it")
+            return False
+        root, out = seen
+        if out:
+            self._offers.forget(root)
             return True
-        failures = await self._workers.do(read)
+        event = evolve(event, workspace=root)
+        failures = await self._workers.do(partial(read, event))
         anchors: dict[Failure, str | None] = {}
         if failures:
-            look = partial(self._planner.anchors, event.workspace, failures[:MAX_NEW])
             with suppress(TookTooLong, NoThread):
-                anchors = await self._looks.do(look)
-            event = evolve(event, changed=await asyncio.to_thread(changed, event.workspace))
-        if earlier:
-            await asyncio.wait(earlier)
+                look = partial(self._planner.anchors, root, failures[:MAX_NEW])
+                anchors = await self._looks.do(look, place=root)
+            with suppress(TookTooLong, NoThread):
+                event = evolve(event, changed=await self._looks.do(partial(changed, root), place=root))
+        await _over(earlier, root)
         self._offers.take(event, failures, anchors)
         log.info("a command said %s failures (exit status %s)", "no" if failures is None else len(failures), event.exit)
         return failures is not None
+
+
+async def _over(takings: Sequence[Taking], root: str) -> None:
+    """Returns when those of this workspace have been taken in."""
+    if takings:
+        await asyncio.wait([one.standing for one in takings])
+    if its := [one.task for one in takings if one.task and one.root == root]:
+        await asyncio.wait(its)

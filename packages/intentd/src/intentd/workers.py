@@ -11,6 +11,8 @@ Result = TypeVar("Result")
 
 MAX_LOST = 8
 """So many threads may hang, beside those at work, in calls that do not end, as those to a mute file system."""
+MAX_LOST_AT = 2
+"""And so many of them at one place: one drive that is mute must leave threads to others."""
 LATE_S = 0.1
 """A time that is noticed so late as over was not the work's alone: the process was stopped, or the loop held up."""
 
@@ -39,21 +41,21 @@ class Workers:
         self._room = asyncio.Semaphore(count)
         self._seconds = seconds
         self._threads: list[threading.Thread] = []
-        self._hanging: dict[str, threading.Thread] = {}
+        self._hanging: list[tuple[str, threading.Thread]] = []
 
     async def do(self, work: Callable[[], Result], *, place: str = "") -> Result:
         """What `work` gives or raises. Raises `NoThread`, and `TookTooLong`: what it still does is ended then, if it is
         Python.
 
-        Where a look at the same `place` hangs, it has taken too long already: one mute drive takes no others' threads.
+        Where others at the same `place` hang it has taken too long already.
         """
         await self._room.acquire()
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         done.add_done_callback(self._over)
         thread = threading.Thread(target=_run, args=(work, done), name="intentd worker", daemon=True)
         self._threads = list(filter(threading.Thread.is_alive, self._threads))
-        self._hanging = {at: one for at, one in self._hanging.items() if one.is_alive()}
-        if place in self._hanging:
+        self._hanging = [(at, one) for at, one in self._hanging if one.is_alive()]
+        if place and [at for at, _ in self._hanging].count(place) >= MAX_LOST_AT:
             done.cancel()
             raise TookTooLong
         try:
@@ -77,8 +79,7 @@ class Workers:
             if again and loop.time() - due > LATE_S:
                 self._bound(thread, done, place, again=False)
                 return
-            if place:
-                self._hanging[place] = thread
+            self._hanging.append((place, thread))
             _end(thread, done)
 
         expiry = loop.call_at(due, expire)

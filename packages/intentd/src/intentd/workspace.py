@@ -35,6 +35,12 @@ def root_of(cwd: str) -> str:
     return marked_root(cwd) or str(Path(cwd).resolve())
 
 
+def standing(cwd: str) -> tuple[str, bool]:
+    """The root of `cwd`, and whether that has opted out. For a worker thread."""
+    root = root_of(cwd)
+    return root, Workspace(Path(root)).opted_out()
+
+
 def marked_root(cwd: str) -> str | None:
     """None where nothing at or above `cwd` looks like a project's root, as far as one may look."""
     here = Path(cwd).resolve()

@@ -17,6 +17,8 @@ from modelwire.messages import Acknowledged, Done, GetStatus, Reason, Tokens
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a model says must not move the cursor or set a title."""
+PROMPT_S = 30.0
+"""So long a prompt may take to be made that is shown: files may be slow, and hostile."""
 _NAMES = {cls: name for name, cls in INTENTD.kinds.items()}
 
 
@@ -82,7 +84,7 @@ def show_offers(config: Config, *, as_json: bool) -> int:
 def show_prompt(config: Config, offer: str | None, *, fix: bool, as_json: bool) -> int:
     """The prompt as it is: in JSON byte for byte, as text without what would move the cursor."""
     question = GetPrompt(cwd=current_directory(), intent="fix" if fix else "explain", offer=offer)
-    answer: ShownPrompt = _question(config, question)
+    answer: ShownPrompt = _question(config, question, within=PROMPT_S)
     if answer.doubt:
         print(f"intentd: {answer.doubt}", file=sys.stderr)
     if as_json:
@@ -105,10 +107,10 @@ def show_status(config: Config, *, as_json: bool) -> int:
     return 0
 
 
-def _question(config: Config, question: object) -> Any:
+def _question(config: Config, question: object, *, within: float | None = None) -> Any:
     async def answer() -> Any:
         async with Connection(config.socket, INTENTD, name="intentd") as door:
-            return await door.ask(question)
+            return await door.ask(question, within=within)
 
     return asyncio.run(answer())
 
