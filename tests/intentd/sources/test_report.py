@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import time
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
@@ -75,6 +77,21 @@ async def test_a_command_that_outlives_its_daemon_is_known_to_the_next_one(
     await until_offers(house)
     assert not len(house.app.runs)
     ours.close()
+
+
+async def test_the_end_that_comes_while_a_cycle_is_due_is_read() -> None:
+    """The loop is held over the time of the cycle, as on a busy machine."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    story = report._Story(cast(Any, None), cast(Any, None), Tail())
+    ending = asyncio.create_task(story.end(theirs, 0.05))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    time.sleep(0.1)  # noqa: ASYNC251
+    ours.send(report._END.pack(0, 17))
+    ours.close()
+    assert await ending == report._END.pack(0, 17)
+    theirs.close()
 
 
 async def test_a_command_that_waits_for_changes_keeps_the_daemon(house: House) -> None:

@@ -153,13 +153,12 @@ class _Story:
         import asyncio
 
         loop, cycles = asyncio.get_running_loop(), Cycles()
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
-                    return await loop.sock_recv(channel, _END.size)
+        ending = loop.create_task(loop.sock_recv(channel, _END.size))  # one that is cancelled may have read the word
+        while not (await asyncio.wait([ending], timeout=every_s))[0]:
             quiet = cycles.look(self._tail.total)
             if quiet is not None:
                 await self._tell_quiet(quiet, cycles.told)
+        return ending.result()
 
     async def _tell_quiet(self, quiet: bool, total: int) -> None:
         from intentd.messages import CommandQuiet
