@@ -1,6 +1,7 @@
 """The modeld that intentd starts: only where one is wanted and none is there, and it ends with intentd."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -100,6 +101,50 @@ async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
         keeper.want()
         await until(lambda: bool(keeper.problem))
         assert keeper.problem == "modeld could not be started: No such file or directory"
+
+
+async def test_one_whose_engine_stays_is_followed_by_another(endpoint: str, tmp_path: Path) -> None:
+    """The engine has its pipe, and may hang in a native call."""
+    words = """
+import os, pathlib, subprocess, sys
+print("serving", file=sys.stderr, flush=True)
+pathlib.Path(sys.argv[1], str(os.getpid())).touch()
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+os.kill(os.getpid(), 9)
+"""
+    async with keeping(endpoint, sys.executable, "-c", words, str(tmp_path)) as keeper:
+        keeper.want()
+
+        def started() -> list[int]:
+            return [int(one.name) for one in tmp_path.iterdir() if one.name.isdecimal()]
+
+        try:
+            await until(lambda: len(started()) >= 2)
+            assert keeper.problem in ("", "modeld ended with status -9: serving")
+        finally:
+            for group in started():
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(group, 9)
+
+
+async def test_without_a_thread_or_a_descriptor_it_is_tried_again(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise fault
+
+    for fault in (RuntimeError("can't start new thread"), OSError(24, "Too many open files")):
+        started = tmp_path / type(fault).__name__
+        async with keeping(endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
+            with monkeypatch.context() as full:
+                full.setattr(os, "pipe", none)
+                keeper.want()
+                await until(lambda: bool(keeper.problem))
+                assert keeper.problem in (
+                    "modeld could not be started: can't start new thread",
+                    "modeld could not be started: Too many open files",
+                )
+            await until(started.exists)
 
 
 async def test_a_line_that_is_far_too_long_is_passed_over_and_what_comes_behind_it_read(endpoint: str) -> None:

@@ -7,8 +7,10 @@ import logging
 import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
 from functools import partial
+from io import FileIO
 
 from modelwire.endpoint import is_tcp
 from modelwire.errors import DaemonUnreachable, EndpointError
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 CHECK_S = 1.0
 FIRST_RETRY_S, LAST_RETRY_S = 2.0, 60.0
 STOP_S = 10.0
+LAST_WORD_S = 1.0
+"""So long one that has ended may have its last line read: its engine, which may hang, has the same pipe."""
 MAX_LINE = 300
 _prctl = ctypes.CDLL(None).prctl  # found here: between fork and exec nothing may be looked for
 _PR_SET_PDEATHSIG = 1
@@ -32,6 +36,7 @@ class ModeldKeeper:
         self._endpoint = endpoint
         self._argv = argv or (sys.executable, "-m", "modeld", "serve", "--socket", endpoint)
         self._wanted = asyncio.Event()
+        self._served, self._last = False, ""
 
     def want(self) -> None:
         """One that is reached over TCP is not ours to start."""
@@ -62,38 +67,63 @@ class ModeldKeeper:
     async def _serve(self) -> bool:
         """Starts one and waits for its end; whether it had served."""
         try:
-            process = await asyncio.create_subprocess_exec(
+            async with _pipe() as (lines, theirs):
+                return await self._serve_by(await self._start(theirs), lines)
+        except (OSError, RuntimeError) as fault:  # no program, descriptor, process or thread
+            self.problem = f"modeld could not be started: {getattr(fault, 'strerror', None) or fault}"
+            return False
+
+    async def _start(self, theirs: FileIO) -> Process:
+        with theirs:
+            return await asyncio.create_subprocess_exec(
                 *self._argv,
                 stdin=DEVNULL,
                 stdout=DEVNULL,
-                stderr=PIPE,
+                stderr=theirs,
                 start_new_session=True,
                 preexec_fn=partial(_end_with, os.getpid()),
             )
-        except OSError as fault:
-            self.problem = f"modeld could not be started: {fault.strerror}"
-            return False
-        log.info("started modeld, pid %d", process.pid)
-        try:
-            served, last = await self._watch(process)
-            await process.wait()
-        finally:
-            await _end(process)
-        self.problem = f"modeld ended with status {process.returncode}: {last}"
-        log.warning("%s", self.problem)
-        return served
 
-    async def _watch(self, process: Process) -> tuple[bool, str]:
-        """(whether it said that it serves, its last line)."""
-        assert process.stderr is not None
-        served, last = False, ""
-        while not process.stderr.at_eof():
+    async def _serve_by(self, process: Process, lines: asyncio.StreamReader) -> bool:
+        log.info("started modeld, pid %d", process.pid)
+        self._served, self._last = False, ""
+        reading = asyncio.create_task(self._read(lines))
+        try:
+            await process.wait()
+            await asyncio.wait([reading], timeout=LAST_WORD_S)
+        finally:
+            reading.cancel()
+            await _end(process)
+        self.problem = f"modeld ended with status {process.returncode}: {self._last}"
+        log.warning("%s", self.problem)
+        return self._served
+
+    async def _read(self, lines: asyncio.StreamReader) -> None:
+        """Whether it says that it serves, and its last line."""
+        while not lines.at_eof():
             with contextlib.suppress(ValueError):  # a line that is far too long is dropped as it comes
-                line = await process.stderr.readline()
-                last = line.decode(errors="replace").strip()[:MAX_LINE] or last
-                served = served or "serving" in last
-                self.problem = "" if served else self.problem
-        return served, last
+                line = await lines.readline()
+                self._last = line.decode(errors="replace").strip()[:MAX_LINE] or self._last
+                self._served = self._served or "serving" in self._last
+                self.problem = "" if self._served else self.problem
+
+
+@contextlib.asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, FileIO]]:
+    """(what is read, what is written to). Asyncio's own pipe to a process keeps its end unseen while others have that.
+
+    Raises `OSError`.
+    """
+    reading, writing = os.pipe()
+    ours, theirs = FileIO(reading, "r"), FileIO(writing, "w")
+    lines = asyncio.StreamReader()
+    with theirs:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), ours)
+        try:
+            yield lines, theirs
+        finally:
+            transport.close()
 
 
 def _end_with(parent: int) -> None:
