@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from intentd import planner, texts
+from intentd import app, planner, texts
 from intentd.door import LOOK_S, Door
 from intentd.intake import Intake
 from intentd.limits import Limits
@@ -22,6 +22,10 @@ from intentd.planner import BUILD_S
 from intentd.present.terminal import PROMPT_S
 from intentd.runs import TAKE_IN_S
 from intentd.shown import View
+from intentd.sources.files import FileWatch
+from intentd.sources.host import HostWatch
+from intentd.sources.modeld import ModeldKeeper
+from intentd.speculator import Speculator
 from intentd.workers import LATE_S, MAX_LOST, MAX_LOST_AT, NoThread, TookTooLong, Workers
 from modelwire.client import DEFAULT_TIMEOUT
 from modelwire.errors import WireError
@@ -186,6 +190,31 @@ async def test_more_questions_or_commands_than_the_limit_are_refused_by_its_name
         with pytest.raises(WireError, match=r"1 questions are under way, the limit \(questions in intentd.toml\)"):
             await door.start(Ask(cwd=str(house.workspace))).done()
         assert await question.cancel()
+
+
+@pytest.mark.parametrize("part", [Speculator, FileWatch, HostWatch, ModeldKeeper])
+async def test_a_part_that_fails_is_begun_again_and_the_log_says_it_once(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: Any
+) -> None:
+    monkeypatch.setattr(app, "AGAIN_S", 0.01)
+    begun, run, go_on = 0, part.run, asyncio.Event()
+
+    async def fail(self: Any) -> None:
+        nonlocal begun
+        begun += 1
+        if begun <= 3:
+            raise RuntimeError("can't start new thread")
+        go_on.set()
+        await run(self)
+
+    monkeypatch.setattr(part, "run", fail)
+    await house.restart()
+    async with asyncio.timeout(PATIENCE_S):
+        await go_on.wait()
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+    assert caplog.text.count("a part of the daemon failed") == 1
 
 
 async def test_work_gives_what_it_gives_and_raises_what_it_raises() -> None:

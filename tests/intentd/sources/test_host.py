@@ -1,6 +1,7 @@
 """What the machine lacks, from what it says of itself."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from intentd.sources import host
 from intentd.sources.host import HostWatch, lack
+from intentd.workers import NoThread
 from modelwire.testing import PATIENCE_S
 
 GIB = 2**30
@@ -107,19 +109,25 @@ def test_what_cannot_be_seen_is_told_once_and_hides_nothing_else(look: str, capl
     assert lack(4.0, machine(**{look: fails, other: busy[other]}))
 
 
-async def test_where_no_thread_can_be_started_what_was_seen_last_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_no_thread_can_be_started_or_a_driver_hangs_what_was_seen_last_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(host, "EVERY_S", 0.0)
     told: asyncio.Queue[str | None] = asyncio.Queue()
-    looks = iter(["hot: 1", RuntimeError("can't start new thread"), None])
+    answers = threading.Event()
+    looks = iter(["hot: 1", NoThread(), "hang", None])
 
-    async def look(_: object) -> str | None:
-        if isinstance(seen := next(looks, None), Exception):
+    def look() -> str | None:
+        seen = next(looks, None)
+        if isinstance(seen, Exception):
             raise seen
-        return seen
+        return str(answers.wait(PATIENCE_S)) if seen == "hang" else seen
 
-    monkeypatch.setattr(asyncio, "to_thread", look)
-    watching = asyncio.create_task(HostWatch(lambda: None, told.put_nowait).run())
+    watch = HostWatch(look, told.put_nowait)
+    watch._looks._seconds = 0.2
+    watching = asyncio.create_task(watch.run())
     async with asyncio.timeout(PATIENCE_S):
         assert [await told.get(), await told.get()] == ["hot: 1", None]
+    answers.set()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)

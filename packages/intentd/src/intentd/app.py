@@ -5,6 +5,7 @@ import contextlib
 import logging
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from intentd.config import Config
@@ -23,6 +24,8 @@ from modelwire import logs
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
+
+AGAIN_S = 2.0
 
 
 class App:
@@ -58,8 +61,8 @@ class App:
         for problem in self._catalogue.problems:
             log.warning("%s", problem)
         watch = self.speculator.watch
-        services = (self.door.serve, self.speculator.run, watch.run, self.host.run, self.keeper.run)
-        self._tasks = [asyncio.create_task(service()) for service in services]
+        beside = map(kept_up, (self.speculator.run, watch.run, self.host.run, self.keeper.run))
+        self._tasks = [asyncio.create_task(service) for service in (self.door.serve(), *beside)]
 
     async def stop(self) -> None:
         await self.door.close()
@@ -85,6 +88,18 @@ class App:
     def _problems(self) -> tuple[str, ...]:
         kept = (self.keeper.problem,) if self.keeper.problem and not self.speculator.reachable else ()
         return (*kept, *self._catalogue.problems, *self.templates.problems)
+
+
+async def kept_up(run: Callable[[], Awaitable[None]]) -> None:
+    """Until it is cancelled. What serves nobody itself ends no daemon by a fault: it is begun again after a while."""
+    said = ""
+    while True:
+        try:
+            await run()
+        except Exception as fault:
+            if said != (said := told(fault)):
+                log.error("a part of the daemon failed, and is begun again:\n%s", said)
+        await asyncio.sleep(AGAIN_S)
 
 
 def serve(config: Config, *, idle_s: float | None = None) -> int:

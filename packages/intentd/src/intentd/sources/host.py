@@ -5,12 +5,15 @@ cannot tell (a container without sensors, a driver's odd figure) counts as nothi
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import psutil
+
+from intentd.workers import NoThread, TookTooLong, Workers
 
 log = logging.getLogger(__name__)
 
@@ -79,18 +82,17 @@ class HostWatch:
     def __init__(self, look: Callable[[], str | None], changed: Callable[[str | None], None]) -> None:
         self._look = look
         self._changed = changed
+        self._told: str | None = None
+        self._looks = Workers(1, EVERY_S)
 
     async def run(self) -> None:
         """Until it is cancelled."""
-        told: str | None = None
         while True:
-            try:
-                seen = await asyncio.to_thread(self._look)
-            except RuntimeError:  # no thread can be started
-                seen = told
-            if _kind(seen) != _kind(told):
-                self._changed(seen)
-            told = seen
+            with contextlib.suppress(TookTooLong, NoThread):  # a driver may hang: what was seen last holds
+                seen = await self._looks.do(self._look, place="sensors")
+                if _kind(seen) != _kind(self._told):
+                    self._changed(seen)
+                self._told = seen
             await asyncio.sleep(EVERY_S)
 
 
