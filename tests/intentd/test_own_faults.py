@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from intentd import app, planner, texts
+from intentd import planner, texts, upkeep
 from intentd.door import LOOK_S, Door
 from intentd.intake import Intake
 from intentd.limits import Limits
@@ -196,7 +196,7 @@ async def test_more_questions_or_commands_than_the_limit_are_refused_by_its_name
 async def test_a_part_that_fails_is_begun_again_and_the_log_says_it_once(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: Any
 ) -> None:
-    monkeypatch.setattr(app, "AGAIN_S", 0.01)
+    monkeypatch.setattr(upkeep, "AGAIN_S", 0.01)
     begun, run, go_on = 0, part.run, asyncio.Event()
 
     async def fail(self: Any) -> None:
@@ -214,7 +214,7 @@ async def test_a_part_that_fails_is_begun_again_and_the_log_says_it_once(
     async with house.connect() as door:
         await house.command(door, "plain")
         await house.until(door, warm)
-    assert caplog.text.count("a part of the daemon failed") == 1
+    assert caplog.text.count("a part failed") == 1
 
 
 async def test_work_gives_what_it_gives_and_raises_what_it_raises() -> None:

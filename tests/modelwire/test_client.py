@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from modelwire import link
 from modelwire.client import MERGE_FROM, Client, Connection, OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, WireError
 from modelwire.link import MISSED_BEATS
@@ -33,7 +35,7 @@ from modelwire.messages import (
     Tokens,
     Turn,
 )
-from modelwire.protocol import CONTROL, Protocol
+from modelwire.protocol import CONTROL, MODELD, Protocol
 from modelwire.testing import PATIENCE_S, Script, ScriptedDaemon
 
 PROMPT: Prompt = (Text(text="abc"),)
@@ -336,6 +338,36 @@ async def test_closing_the_client_ends_an_operation_that_still_looks_for_the_dae
     with pytest.raises(WireError, match="went away"):
         async with asyncio.timeout(PATIENCE_S):
             await stream.done()
+
+
+async def test_closing_a_stream_is_no_fault_where_its_client_is_closed_meanwhile(daemon: ScriptedDaemon) -> None:
+    """Its cancel waits for another one, who looks for the daemon."""
+    async with Client(daemon.endpoint) as client, asyncio.timeout(PATIENCE_S):
+        await daemon.die()
+        daemon.script.drop = {Hello, Turn}
+        await daemon.start()
+        while client.connected:  # noqa: ASYNC110  (libzmq's thread notices it, without an event of ours)
+            await asyncio.sleep(0)
+        stream = OperationStream("1", client, MODELD)
+        looking = asyncio.create_task(client.status())
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(stream.aclose())
+        await asyncio.sleep(0)
+        await client.close()
+        await closing
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def test_where_no_descriptor_is_left_nobody_can_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    (tmp_path / "r").mkdir(mode=0o700)
+    monkeypatch.setattr(socket, "socket", none)
+    with pytest.raises(DaemonUnreachable):
+        link.probe(f"ipc://{tmp_path}/r/m.sock", "modeld")
 
 
 @pytest.mark.parametrize("hello_is_answered", [True, False])

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from intentd.config import Config
@@ -20,12 +19,11 @@ from intentd.shelf import TemplateShelf
 from intentd.sources.host import HostWatch, lack
 from intentd.sources.modeld import ModeldKeeper
 from intentd.speculator import Speculator
+from intentd.upkeep import kept_up
 from modelwire import logs
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
-
-AGAIN_S = 2.0
 
 
 class App:
@@ -88,18 +86,6 @@ class App:
     def _problems(self) -> tuple[str, ...]:
         kept = (self.keeper.problem,) if self.keeper.problem and not self.speculator.reachable else ()
         return (*kept, *self._catalogue.problems, *self.templates.problems)
-
-
-async def kept_up(run: Callable[[], Awaitable[None]]) -> None:
-    """Until it is cancelled. What serves nobody itself ends no daemon by a fault: it is begun again after a while."""
-    said = ""
-    while True:
-        try:
-            await run()
-        except Exception as fault:
-            if said != (said := told(fault)):
-                log.error("a part of the daemon failed, and is begun again:\n%s", said)
-        await asyncio.sleep(AGAIN_S)
 
 
 def serve(config: Config, *, idle_s: float | None = None) -> int:

@@ -43,6 +43,7 @@ from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.questions import asked_for
 from intentd.runs import Runs
 from intentd.speculator import Speculator
+from intentd.upkeep import kept_up
 from intentd.workers import NoThread, TookTooLong, Workers
 from intentd.workspace import Workspace, standing
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
@@ -113,7 +114,7 @@ class Door:
 
     async def serve(self) -> None:
         """Until it is cancelled or closed."""
-        watching = asyncio.create_task(self._watch_silence())
+        watching = asyncio.create_task(kept_up(self._watch_silence))
         try:
             await self._router.serve(lambda client, envelope: self._take(client, envelope.op, envelope.message))
         finally:

@@ -286,15 +286,15 @@ class Connection:
 
     async def _connected(self) -> Link:
         """The live link; a new one where there is none. Raises `DaemonUnreachable`."""
+        if self._context is None:
+            raise RuntimeError("not connected: use it inside 'async with'")
         async with self._connecting:
             if self._link and self._link.alive:
                 return self._link
-            if self._context is None:
-                raise RuntimeError("not connected: use it inside 'async with'")
             if self._link:
                 await self._link.close()
-                if self._context is None:  # `close` came meanwhile
-                    raise lost(self._protocol.service)
+            if self._context is None:  # `close` came meanwhile
+                raise lost(self._protocol.service)
             link = self._meeting = Link(self.endpoint, self._protocol, self._codec, self._context)
             try:
                 self._welcome = await self._ask(link, Hello(client=self._name))

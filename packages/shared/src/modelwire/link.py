@@ -200,14 +200,14 @@ def probe(endpoint: str, service: str) -> None:
         Keys().daemon(endpoint)
         return
     path = check_endpoint(endpoint)
-    with unix.socket(unix.AF_UNIX, unix.SOCK_STREAM) as trial:
-        trial.setblocking(False)
-        try:
+    try:
+        with unix.socket(unix.AF_UNIX, unix.SOCK_STREAM) as trial:
+            trial.setblocking(False)
             trial.connect(str(path))
-        except BlockingIOError:
-            return  # somebody listens, with a full backlog
-        except OSError:
-            raise unreachable(endpoint, service) from None
+    except BlockingIOError:
+        return  # somebody listens, with a full backlog
+    except OSError:  # where no descriptor is left, nobody can be reached
+        raise unreachable(endpoint, service) from None
 
 
 def unreachable(endpoint: str, service: str) -> DaemonUnreachable:

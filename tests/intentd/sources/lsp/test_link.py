@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from intentd import upkeep
 from intentd.app import App
 from intentd.messages import CompletionUsed, Shown
 from intentd.shown import View
 from intentd.sources.lsp import link
 from intentd.sources.lsp.link import MAX_NEWS, Link, Starter
+from intentd.upkeep import kept_up
 from modelwire.client import Connection
 from modelwire.errors import WireError
 from modelwire.messages import GetStatus
@@ -136,6 +138,36 @@ async def test_what_one_daemon_was_not_told_any_more_is_no_news_for_the_next(
         for _ in range(3):
             await status(door)
     assert not house.app.desks.offers()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_fault_in_what_is_told_ends_neither_that_nor_the_link(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upkeep, "AGAIN_S", 0.01)
+    faults = [OSError(24, "Too many open files"), OSError(24, "Too many open files")]
+    there = asyncio.Event()
+
+    def fails_at_first() -> None:
+        if faults:
+            assert door.connected
+            raise faults.pop()
+        there.set()
+
+    door = Link(house.config.socket, start=None, met=fails_at_first)
+    running = asyncio.create_task(kept_up(door.run))
+    async with asyncio.timeout(PATIENCE_S):
+        await there.wait()
+        assert (await status(door)).figures["editors"] == 1
+        view = View(workspace=str(house.workspace), path="/w/a.py", version=1, text="x = 1", selection=(0, 1))
+        door.tell("no message", object())
+        for _ in range(3):  # it is tried
+            await asyncio.sleep(0)
+        while not house.app.desks.offers():
+            door.tell("a document", Shown(view=view))
+            await status(door)
+    assert caplog.text.count("a part failed") == 2
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

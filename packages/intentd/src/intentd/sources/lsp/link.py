@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from intentd.messages import INTENTD, EditorOpened
+from intentd.upkeep import kept_up
 from modelwire.client import Connection, OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 
@@ -86,12 +88,12 @@ class Link:
         """As long as the daemon lives: this editor's operation ends with it."""
         async with door.start(EditorOpened(name="lsp", starts_modeld=self._start is not None)) as life:
             await anext(life)
-            self._door = door
-            self._there.set()
-            self._news.clear()  # they were another daemon's; what holds by now, `met` says
-            self._met()
-            telling = asyncio.create_task(self._tell(door))
+            telling = asyncio.create_task(kept_up(partial(self._tell, door)))
             try:
+                self._door = door
+                self._there.set()
+                self._news.clear()  # they were another daemon's; what holds by now, `met` says
+                self._met()
                 async for _ in life:
                     pass
             finally:

@@ -30,6 +30,7 @@ from intentd.sources.lsp.inline import Completions
 from intentd.sources.lsp.link import FAULTS, Link, Starter
 from intentd.sources.lsp.listeners import Silent, Stream, WorkDone
 from intentd.sources.lsp.protocol import IntentProtocol, Refused, converter
+from intentd.upkeep import kept_up
 from modelwire import logs
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class IntentServer(LanguageServer):
     def initialized(self) -> None:
         if self._tasks:
             return
-        self._tasks.append(asyncio.get_running_loop().create_task(self.link.run()))
+        self._tasks.append(asyncio.get_running_loop().create_task(kept_up(self.link.run)))
 
     async def talk(self, reader: "AsyncReader") -> None:
         """Until the editor says `exit` or is gone."""
