@@ -39,6 +39,21 @@ async def test_the_daemon_is_told_once_the_person_rests_by_their_own_rhythm(
         assert not house.modeld.received(Turn)
 
 
+async def test_a_tool_that_tells_all_the_time_does_not_keep_the_daemon_from_hearing_of_it(
+    house: House, editors: Editors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Rhythm, "rest_s", 3600.0)
+    async with editors() as editor:
+        uri = editor.open("area.py", CODE)
+        editor.diagnose(uri, (1, "nothing is returned"))
+        await heard(editor, uri)
+        first = editor.server._timers[uri]
+        editor.diagnose(uri, (1, "nothing at all"))
+        await heard(editor, uri)
+        assert editor.server._timers[uri] is first
+        assert not first.cancelled()
+
+
 async def test_nothing_is_completed_for_who_does_not_type(house: House, editors: Editors) -> None:
     async with editors() as editor:
         uri = editor.open("area.py", CODE)

@@ -11,7 +11,6 @@ from intentd.sources.lsp import notes
 from intentd.sources.lsp.actions import ACTION, FIX
 from intentd.sources.lsp.buffers import Buffer, Buffers, diagnostics_of
 from intentd.sources.lsp.protocol import Refused
-from intentd.workspace import root_of
 
 
 @frozen
@@ -65,4 +64,4 @@ def _workspace(buffers: Buffers, here: Buffer | None) -> str:
         return here.workspace
     if not buffers.folders:
         raise Refused("no workspace is open: open a file of it")
-    return root_of(buffers.folders[0])
+    return buffers.folders[0]  # the daemon looks for its root

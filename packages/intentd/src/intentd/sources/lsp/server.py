@@ -169,7 +169,8 @@ class IntentServer(LanguageServer):
         elif kind == notes.SELECTION and said.range is not None:
             empty = said.range.start == said.range.end
             buffer.selection = () if empty else buffer.lines_of(said.range)
-        self._news(said.uri)
+        if kind != notes.DIAGNOSTICS or said.uri not in self._timers:  # a tool that tells all the time delays nothing
+            self._news(said.uri)
 
     def _news(self, uri: str) -> None:
         """The daemon is told once the person rests."""
