@@ -60,9 +60,10 @@ class Taking:
     @property
     def root(self) -> str | None:
         """As far as it is known."""
-        if not self.standing.done() or self.standing.cancelled() or not (told := self.standing.result()):
+        if not self.standing.done() or self.standing.cancelled() or self.standing.exception():
             return None
-        return told[0]
+        told = self.standing.result()
+        return told[0] if told else None
 
 
 class Runs:
