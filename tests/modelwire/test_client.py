@@ -340,6 +340,25 @@ async def test_closing_the_client_ends_an_operation_that_still_looks_for_the_dae
             await stream.done()
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_close_that_is_cancelled_leaves_nothing_open(daemon: ScriptedDaemon, turns: int) -> None:
+    client = Client(daemon.endpoint)
+    await client.__aenter__()
+    context = client._context
+    assert context
+    stream = turn(client)
+    closing = asyncio.create_task(client.close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    if turns:  # else it has not begun
+        assert context.closed
+    else:
+        await client.close()
+    await asyncio.gather(stream.done(), return_exceptions=True)
+
+
 async def test_closing_a_stream_is_no_fault_where_its_client_is_closed_meanwhile(daemon: ScriptedDaemon) -> None:
     """Its cancel waits for another one, who looks for the daemon."""
     async with Client(daemon.endpoint) as client, asyncio.timeout(PATIENCE_S):

@@ -198,7 +198,15 @@ class Connection:
         await self.close()
 
     async def close(self) -> None:
-        """Ends everything that is open."""
+        """Ends everything that is open; to be cancelled meanwhile does not keep it from that, it takes a moment."""
+        ending = asyncio.get_running_loop().create_task(self._end())
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await ending
+            raise
+
+    async def _end(self) -> None:
         late = list(self._late.values())
         for task in late:
             task.cancel()
