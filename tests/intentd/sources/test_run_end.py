@@ -359,15 +359,25 @@ def test_a_lock_that_the_command_lets_go_of_is_free(environment: Environment, tm
     assert ended.stdout == b"got\n"
 
 
-def test_a_lock_that_was_taken_for_the_command_holds(environment: Environment, tmp_path: Path) -> None:
-    """I1: it is the process's that became the wrapper, and goes with the first descriptor that this closes."""
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param("os.dup2(file, 0)", id="through-it"),
+        pytest.param('os.close(0); os.set_inheritable(os.open("lock", os.O_RDONLY), True)', id="standard"),
+        pytest.param('os.set_inheritable(os.open("lock", os.O_RDONLY), True)', id="other"),
+    ],
+)
+def test_a_lock_that_was_taken_for_the_command_holds(environment: Environment, tmp_path: Path, given: str) -> None:
+    """I1: it is the process's that became the wrapper, and goes with the first descriptor of the file that this
+    closes, also where it was not taken through that one.
+    """
     fifo, file = tmp_path / "gate", tmp_path / "lock"
     os.mkfifo(fifo)
-    program = """
+    program = f"""
 import fcntl, os, sys
 file = os.open("lock", os.O_RDWR | os.O_CREAT)
 os.set_inheritable(file, True)
-os.dup2(file, 0)
+{given}
 fcntl.lockf(file, fcntl.LOCK_EX)
 os.execv(sys.argv[1], sys.argv[1:])
 """

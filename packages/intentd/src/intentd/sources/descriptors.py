@@ -75,15 +75,14 @@ def is_file(fd: int) -> bool:
     return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
-def is_locked(fd: int) -> bool:
-    """Whether it is a file on which this process holds a lock of its own (fcntl(2)), as far as anybody can say."""
-    if not is_file(fd):
-        return False
-    try:
-        with open(f"/proc/self/fdinfo/{fd}", "rb") as stream:  # noqa: PTH123 - as in `has_name`
-            return b" POSIX " in stream.read()
-    except OSError:
-        return True
+def of_locked_files(fds: Iterable[int]) -> set[int]:
+    """Those on files of which this process holds a lock of its own (fcntl(2)), as far as anybody can say.
+
+    It may have been taken through any descriptor of the file, and goes with the first one that is closed.
+    """
+    files = {fd: _file(fd) for fd in fds}
+    locked = {None, *(file for fd, file in files.items() if _holds_lock(fd))}
+    return {fd for fd, file in files.items() if file in locked}
 
 
 def access(fd: int) -> int:
@@ -124,6 +123,24 @@ def _inherited() -> tuple[int, ...]:
         names = os.listdir("/proc/self/fd")  # noqa: PTH208 - as in `has_name`
         return tuple(fd for name in names if (fd := int(name)) > 2 and _is_open(fd))
     return ()
+
+
+def _file(fd: int) -> tuple[int, int] | None:
+    """Which one it is; None where its file system does not say."""
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _holds_lock(fd: int) -> bool:
+    """Whether the lock was taken through what was opened as this."""
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as stream:  # noqa: PTH123 - as in `has_name`
+            return b" POSIX " in stream.read()
+    except OSError:
+        return is_file(fd)
 
 
 def _is_stream(fd: int) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
-from intentd.sources.descriptors import Outlets, access, cover, is_locked
+from intentd.sources.descriptors import Outlets, access, cover, of_locked_files
 from intentd.sources.execution import Launch, become, environment
 from intentd.sources.pty import TerminalPair, outer_terminal
 from intentd.sources.pump import Pump
@@ -163,15 +163,15 @@ class Command:
     def _let_go(self) -> None:
         """What of our own descriptors only the command is to hold: then others see when it lets go of them.
 
-        Not of a file that is locked for the command: with the first descriptor of it that a process closes it gives up
-        its locks (fcntl(2)).
+        Not of a file that is locked for the command: the lock would go.
         """
+        inherited = self._outlets.inherited
+        locked = of_locked_files((0, 1, 2, *inherited))
         with contextlib.suppress(OSError):
-            cover(*(fd for fd in self._outlets.only_given if not is_locked(fd)))
-        for fd in self._outlets.inherited:
+            cover(*self._outlets.only_given - locked)
+        for fd in set(inherited) - locked:
             with contextlib.suppress(OSError):
-                if not is_locked(fd):
-                    os.close(fd)
+                os.close(fd)
 
     def _choose_ground(self) -> bool:
         if not self._pair:
