@@ -93,6 +93,46 @@ def test_a_wrapper_that_is_continued_before_it_has_stopped_goes_on(environment: 
     assert ended.stdout == b"went on\n"
 
 
+def is_in_front(pid: int) -> bool:
+    """Of the terminal that it has."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[2] == fields[5]
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+def test_what_reads_and_is_continued_behind_its_shells_back_reads_on_after_fg(
+    open_screen: Open, tmp_path: Path
+) -> None:
+    """I1: what it reads stops it, as without us; else it waited for keys that never come."""
+    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    screen.until(b"ready> ")
+    file = tmp_path / "pid"
+    screen.type(f"{' '.join(WRAPPER)} {SH} -c 'echo $$ >{file}; echo started; exec cat'\r".encode())
+    screen.until(b"started\r\n")
+    pid = int(file.read_text())
+    screen.type(b"\x1a")
+    screen.until(b"Stopped")
+    screen.until(b"ready> ", screen.seen.index(b"Stopped"))
+    deadline = time.monotonic() + LIMIT_S
+    while is_in_front(pid):
+        assert time.monotonic() < deadline, "its terminal stayed its own"
+    mark = len(screen.seen)
+    os.kill(pid, signal.SIGCONT)
+    while b"Stopped" not in screen.seen[mark:]:  # the shell learns of it when it learns of it
+        at = len(screen.seen)
+        screen.type(b"\r")
+        screen.until(b"ready> ", at)
+    mark = len(screen.seen)
+    screen.type(b"fg\r")
+    screen.until(b"exec cat'\r\n", mark)
+    screen.type(b"word\r")
+    screen.until(b"word\r\nword\r\n", mark)
+    screen.type(b"\x03")
+    screen.until(b"ready> ", mark)
+    screen.type(b"exit\r")
+    screen.end()
+
+
 OUTLIVES = """
 import os, signal
 for number in (signal.SIGHUP, signal.SIGTERM):

@@ -140,6 +140,8 @@ class _Attendance:
         self._pid = pid
         self._alone = False
         self._stopped = False
+        self._lent = launch.slave is not None
+        """Whether the terminal may be the command's."""
         self._unanswered = 0
         """How many stops the wrapper was told of and has not answered with an order to go on."""
 
@@ -156,12 +158,15 @@ class _Attendance:
             wakes = self._unanswered > self._stopped
             if wakes:
                 self._wake_wrapper()
-            ready = {fd for fd, _ in watch.poll(_WAKE_MS if wakes else None)}
+            lent = self._stopped and self._lent
+            if lent:
+                self._take_back()
+            ready = {fd for fd, _ in watch.poll(_WAKE_MS if wakes or lent else None)}
             if woken in ready:
                 os.read(woken, 256)
             if self._channel.fileno() in ready and not self._take_order():
                 watch.unregister(self._channel)
-                self._alone, self._unanswered = True, 0
+                self._alone, self._lent, self._unanswered = True, False, 0
                 if ended is None:
                     _wrapper_is_gone(self._launch, self._pid)
 
@@ -183,13 +188,22 @@ class _Attendance:
             with contextlib.suppress(OSError):
                 os.kill(wrapper, signal.SIGCONT)
 
+    def _take_back(self) -> None:
+        """A shell that sees our wrapper stopped takes the terminal. Then who continues the command alone continues it
+        in the background: what it reads stops it again, and not before the next `fg` is it waiting for keys.
+        """
+        if self._launch.slave is not None and _has_lost_terminal(os.getppid()):
+            _give_terminal(self._launch.slave, os.getpgrp())
+            self._lent = False
+
     def _take_order(self) -> bool:
         order = _receive(self._channel, 1)
         if not order:
             return False
         self._unanswered -= 1
         if self._launch.slave is not None:
-            _give_terminal(self._launch.slave, self._pid if order == b"f" else os.getpgrp())
+            self._lent = order == b"f"
+            _give_terminal(self._launch.slave, self._pid if self._lent else os.getpgrp())
         if self._stopped and not self._unanswered:
             self._stopped = False
             _kill_group(self._pid, signal.SIGCONT)
@@ -197,11 +211,23 @@ class _Attendance:
 
 
 def _is_stopped(pid: int) -> bool:
+    fields = _stat(pid)
+    return not fields or fields[0] == b"T"
+
+
+def _has_lost_terminal(pid: int) -> bool:
+    """Whether it has a controlling terminal whose foreground is not its group."""
+    fields = _stat(pid)
+    return bool(fields) and fields[5] not in (fields[2], b"-1")
+
+
+def _stat(pid: int) -> list[bytes]:
+    """From the state on (proc_pid_stat(5)); empty where nobody says."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:  # noqa: PTH123 - pathlib is slow to import
-            return stream.read().rpartition(b")")[2].split()[0] == b"T"
+            return stream.read().rpartition(b")")[2].split()
     except OSError:
-        return True
+        return []
 
 
 def _receive(channel: socket.socket, count: int) -> bytes:
