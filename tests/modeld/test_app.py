@@ -3,19 +3,18 @@
 import asyncio
 import gc
 import io
+import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from modeld.app import App, CannotServe
+from modeld.app import _CHECKS, App, CannotServe
 from modeld.config import Settings
 from modeld.engine.messages import EngineGone, Ready, Refused
 from modeld.recording import read
 from modeld.schedule.journal import replay
 from modeld.testing import EngineTwin
-from modelwire.codec import Envelope
 from modelwire.messages import Load, Text, Turn
 
 
@@ -100,14 +99,27 @@ async def test_a_file_that_is_not_there_unloads_nothing(
     monkeypatch.setattr(app._engine, "load", pytest.fail)
     replies: list[Any] = []
     monkeypatch.setattr(app._driver, "_reply", lambda client, op, message: replies.append(message))
-    monkeypatch.setattr(app._server, "_door", SimpleNamespace(send=app._driver._reply))
     app._engine_said(EngineTwin().ready())
-    app._server.handle("ann", Envelope("l", Load(model=str(runtime / "none.gguf"))))
-    await asyncio.wait(app._server._looks)
+    app._driver.submit("ann", "l", Load(model=str(runtime / "none.gguf")), 0.0)
     [error] = replies
     assert error.code == "bad_request"
     assert says in error.message
     assert app._driver.state == "idle"
+
+
+async def test_s2_a_drive_that_says_nothing_holds_up_nobody(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    back = threading.Event()
+    monkeypatch.setitem(_CHECKS, "fake", lambda _: back.wait(20))
+    app = App(Settings(socket=f"ipc://{runtime}/modeld.sock", backend="fake"), announce=print)
+    monkeypatch.setattr(app._engine, "load", pytest.fail)
+    replies: list[Any] = []
+    monkeypatch.setattr(app._driver, "_reply", lambda client, op, message: replies.append(message))
+    app._engine_said(EngineTwin().ready())
+    app._driver.submit("ann", "l", Load(model="/drive/model"), 0.0)
+    back.set()
+    [error] = replies
+    assert error.code == "bad_request"
+    assert "/drive/model does not answer" in error.message
 
 
 async def test_a_wanted_model_that_is_refused_ends_nothing(

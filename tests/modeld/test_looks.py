@@ -1,6 +1,5 @@
 """The look at a model's file before it is loaded: bounded, whatever the file lies on."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,35 +27,50 @@ def mute(back: threading.Event) -> Looks:
     return Looks(check, seconds=0.01)
 
 
-async def test_a_drive_that_says_nothing_is_said_and_holds_up_nothing(back: threading.Event) -> None:
-    looks = mute(back)
-    for _ in range(MOST_LOOKS):
-        with pytest.raises(LoadError, match=r"model.gguf does not answer"):
-            await looks.look(PATH)
-    with pytest.raises(LoadError, match="files do not answer"):
-        await looks.look(PATH)
+def come_back(looks: Looks, back: threading.Event) -> None:
     back.set()
-    for thread in looks._threads:
-        await asyncio.to_thread(thread.join, 10)
+    for thread in looks._hanging.values():
+        thread.join(10)
     looks._seconds = 10.0
-    await looks.look(PATH)
 
 
-async def test_what_is_wrong_with_a_file_is_passed_on_and_any_other_fault_is_the_files() -> None:
+def test_a_drive_that_says_nothing_is_said_and_waited_for_by_one_thread_a_file(back: threading.Event) -> None:
+    looks = mute(back)
+    for _ in range(MOST_LOOKS + 1):
+        with pytest.raises(LoadError, match=r"model.gguf does not answer within 0.01 s: .* connected"):
+            looks.look(PATH)
+    assert len(looks._hanging) == 1
+    come_back(looks, back)
+    looks.look(PATH)
+    assert not looks._hanging
+
+
+def test_no_more_files_are_waited_for_than_the_limit_says(back: threading.Event) -> None:
+    looks = mute(back)
+    for number in range(MOST_LOOKS):
+        with pytest.raises(LoadError, match=f"{number} does not answer"):
+            looks.look(Path(f"/drive/{number}"))
+    with pytest.raises(LoadError, match=f"{MOST_LOOKS} other files do not answer"):
+        looks.look(PATH)
+    come_back(looks, back)
+    looks.look(PATH)
+
+
+def test_what_is_wrong_with_a_file_is_passed_on_and_any_other_fault_is_the_files() -> None:
     def check(path: Path) -> None:
         raise LoadError("no GGUF") if path == PATH else ValueError("about a prompt")
 
-    looks = Looks(check)
+    looks = Looks(check, seconds=60.0)
     with pytest.raises(LoadError, match="no GGUF"):
-        await looks.look(PATH)
+        looks.look(PATH)
     with pytest.raises(LoadError, match=r"other cannot be looked at \(ValueError\)"):
-        await looks.look(Path("/other"))
+        looks.look(Path("/other"))
 
 
-async def test_a_machine_without_room_for_a_thread_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_room_for_a_thread_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("threading.Thread.start", full)
     with pytest.raises(LoadError, match="try again"):
-        await Looks(lambda _: None).look(PATH)
+        Looks(lambda _: None).look(PATH)

@@ -3,7 +3,6 @@
 import asyncio
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +10,11 @@ import zmq
 from attrs import define, evolve, field
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
-from modeld.backends.base import LoadError
 from modeld.driver import Driver
 from modeld.engine.messages import EngineUnloaded
-from modeld.server import KNOCK_S, MOST_HELD, Server
+from modeld.server import KNOCK_S, Server
 from modeld.testing import EngineTwin
 from modelwire.codec import Envelope
-from modelwire.errors import ErrorCode
 from modelwire.messages import (
     Acknowledged,
     Beat,
@@ -36,7 +33,6 @@ from modelwire.messages import (
     StoryTold,
     TellStory,
     Text,
-    Tokenize,
     Turn,
     Unload,
     Welcome,
@@ -319,68 +315,3 @@ def test_an_unloaded_model_is_still_described(house: House) -> None:
     [status] = house.ask("3", GetStatus())
     assert isinstance(status, Status)
     assert status.state == "unloaded"
-
-
-def looking(house: House) -> "asyncio.Future[None]":
-    """Of all files that are to be loaded, in place of a drive."""
-    answer = asyncio.get_running_loop().create_future()
-
-    async def look(_: Path) -> None:
-        await asyncio.shield(answer)
-
-    house.server._look = look
-    return answer
-
-
-async def looked(house: House) -> None:
-    while house.server._looks:
-        await asyncio.wait(house.server._looks, timeout=10)
-
-
-async def test_s2_a_drive_that_says_nothing_holds_up_nobody_but_who_loads_from_it(house: House) -> None:
-    answer = looking(house)
-    assert house.ask("l", LOAD) == []
-    house.server.handle("bob", Envelope("1", GetStatus()))
-    assert isinstance(house.door.sent[-1][2], Status)
-    assert house.ask("b", Beat()) == []
-    assert house.ask("2", Tokenize(prompt=(Text(text="abc"),))) == []
-    assert house.ask("c", Cancel(target="2")) == []
-    assert house.driver.live == 0
-    answer.set_exception(LoadError("it does not answer"))
-    await looked(house)
-    said = [(op, message) for client, op, message in house.door.sent if client == "ann"]
-    assert said[0] == ("l", Error(code=ErrorCode.BAD_REQUEST, message="it does not answer"))
-    assert house.engine.running is not None
-    assert house.engine.asked == []
-
-
-async def test_what_a_client_says_behind_its_load_comes_after_it(house: House) -> None:
-    answer = looking(house)
-    house.ask("l", LOAD)
-    house.ask("m", Load(model="/drive/other.gguf"))
-    house.ask("c", Cancel(target="m"))
-    answer.set_result(None)
-    await looked(house)
-    assert house.engine.asked == ["/drive/model.gguf"]
-    assert house.door.sent[-1] == ("ann", "c", Acknowledged(found=True))
-
-
-async def test_no_more_messages_wait_for_a_load_than_the_limit_says(house: House) -> None:
-    answer = looking(house)
-    house.ask("l", LOAD)
-    replies = [house.ask(f"{number}", GetStatus()) for number in range(MOST_HELD + 1)]
-    assert [len(reply) for reply in replies] == [0] * MOST_HELD + [1]
-    assert (replies[-1][0].code, replies[-1][0].retry) == ("overloaded", True)
-    answer.set_result(None)
-    await looked(house)
-
-
-async def test_s8_a_load_whose_file_is_looked_at_ends_with_the_daemon(house: House) -> None:
-    looking(house)
-    house.ask("l", LOAD)
-    house.ask("m", LOAD)
-    await asyncio.sleep(0)
-    house.driver.shutdown(house.now)
-    await asyncio.wait_for(house.server.end_looks(), 10)
-    assert [(op, message.code) for _, op, message in house.door.sent] == [("l", "stopping"), ("m", "stopping")]
-    assert house.engine.asked == []

@@ -74,6 +74,7 @@ class App:
             also=self._record,
             model=settings.model_path(),
             idle=IdleTimes(test_after=settings.exactness_after or None, unload_after=settings.unload_after),
+            check_model=Looks(_CHECKS[settings.backend]).look,
         )
         about = About(
             message_bytes=codec.max_bytes,
@@ -88,7 +89,6 @@ class App:
             about,
             clock=clock,
             engine_pid=lambda: self._engine.pid,
-            look=Looks(_CHECKS[settings.backend]).look,
             problem=lambda: self._engine.trouble,
         )
         self._stop = asyncio.Event()
@@ -136,7 +136,6 @@ class App:
     async def _say_farewell(self) -> None:
         """Ends every operation, and waits a bounded time for the engine to let go of the running one."""
         self._driver.shutdown(self._clock())
-        await self._server.end_looks()
         try:
             async with asyncio.timeout(FAREWELL_S):
                 while self._driver.live:

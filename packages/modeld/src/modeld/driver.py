@@ -6,7 +6,10 @@ client is a name to reply to.
 
 import logging
 from collections import deque
+from collections.abc import Callable
+from pathlib import Path
 
+from modeld.backends.base import LoadError
 from modeld.confirmations import MAX_WAITING, Confirmations
 from modeld.engine.messages import (
     EngineUnloaded,
@@ -36,6 +39,7 @@ from modelwire.messages import (
     Acknowledged,
     Error,
     Exactness,
+    Load,
     Progress,
     Started,
     Tokenize,
@@ -63,8 +67,12 @@ class Driver:
         also: Listener | None = None,
         model: str | None = None,
         idle: IdleTimes | None = None,
+        check_model: Callable[[Path], None] = lambda path: None,
     ) -> None:
-        """`also` is told every event of the scheduler."""
+        """`also` is told every event of the scheduler.
+
+        `check_model` raises `LoadError` for a file that need not be tried.
+        """
         self.scheduler = Scheduler(limits)
         self.journal = Journal(self.scheduler, also=also)
         self.sessions = Sessions(sessions)
@@ -72,6 +80,7 @@ class Driver:
         self.stories = Stories()
         self.stopping = False
         self._house = Housekeeping(idle or IdleTimes())
+        self._check_model = check_model
         self._reply = reply
         self._flights: dict[OpKey, Flight] = {}
         self._confirmations = Confirmations()
@@ -132,8 +141,13 @@ class Driver:
             return
         try:
             check_operation(message)
+            if isinstance(message, Load) and message.model:
+                self._check_model(Path(message.model))
         except WireError as fault:
             self._reply(client, op, _error(fault))
+            return
+        except LoadError as fault:
+            self._reply(client, op, Error(code=ErrorCode.BAD_REQUEST, message=str(fault)))
             return
         flight = Flight(OpKey(client, op), message, now)
         self._flights[flight.key] = flight

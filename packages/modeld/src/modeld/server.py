@@ -6,23 +6,19 @@ It decides nothing: questions about the daemon are answered by `about`, everythi
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
-from modeld.backends.base import LoadError
 from modeld.driver import NOBODY, Driver
 from modelwire.codec import Envelope
 from modelwire.errors import ErrorCode
-from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello, Load, TellStory
+from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello, TellStory
 
 log = logging.getLogger(__name__)
 
 KNOCK_S = 30.0
 """So often those that have sessions and say nothing are looked for."""
-MOST_HELD = 64
-"""So many messages of a client wait behind its `load` while the file is looked at."""
 
 
 class Door(Protocol):
@@ -49,11 +45,8 @@ class Server:
         clock: Callable[[], float],
         engine_pid: Callable[[], int],
         problem: Callable[[], str] = str,
-        look: Callable[[Path], Awaitable[None]] | None = None,
     ) -> None:
-        """`problem` says what is wrong with the engine, for people; empty where nothing is. `look` raises `LoadError`
-        for a file that need not be tried.
-        """
+        """`problem` says what is wrong with the engine, for people; empty where nothing is."""
         self._door = door
         self._driver = driver
         self._about = about
@@ -65,23 +58,14 @@ class Server:
         self._knock_at = 0.0
         self._leaving: set[str] = set()
         self._silent: set[str] = set()
-        self._look = look
-        self._looks: set[asyncio.Task[None]] = set()
-        self._held: dict[str, list[Envelope]] = {}
 
     async def serve(self) -> None:
         await self._door.serve(self.handle)
 
     def handle(self, client: str, envelope: Envelope) -> None:
         """A fault of ours in one request is logged and answered; the others go on."""
-        if client in self._held and not isinstance(envelope.message, Beat):
-            self._hold(client, envelope)
-        else:
-            self._handle(client, envelope)
-
-    def _handle(self, client: str, envelope: Envelope, *, looked: bool = False) -> None:
         try:
-            self._translate(client, envelope.op, envelope.message, looked=looked)
+            self._translate(client, envelope.op, envelope.message)
         except Exception:
             log.exception("a %s could not be handled", type(envelope.message).__name__)
             error = Error(code=ErrorCode.INTERNAL, message="modeld failed at this request: see its log")
@@ -90,40 +74,7 @@ class Server:
         if self._next_tick(self._clock()) < self._tick_at:
             self._sooner.set()
 
-    def _look_first(self, client: str, op: str, message: Load, look: Awaitable[None]) -> None:
-        """What the client says meanwhile waits behind it: the order is the client's."""
-        self._held[client] = []
-        task = asyncio.create_task(self._load_after(look, client, Envelope(op, message)))
-        self._looks.add(task)
-        task.add_done_callback(self._looks.discard)
-
-    async def _load_after(self, look: Awaitable[None], client: str, envelope: Envelope) -> None:
-        try:
-            await look
-        except LoadError as fault:
-            self._door.send(client, envelope.op, Error(code=ErrorCode.BAD_REQUEST, message=str(fault)))
-        except asyncio.CancelledError:
-            self._handle(client, envelope, looked=True)
-        else:
-            self._handle(client, envelope, looked=True)
-        for later in self._held.pop(client):
-            self.handle(client, later)
-
-    def _hold(self, client: str, envelope: Envelope) -> None:
-        if len(self._held[client]) < MOST_HELD:
-            self._held[client].append(envelope)
-            return
-        message = f"{MOST_HELD} messages wait for a load already, which is the limit: try later"
-        self._door.send(client, envelope.op, Error(code=ErrorCode.OVERLOADED, message=message, retry=True))
-
-    async def end_looks(self) -> None:
-        """The driver stops: what waits for a file hears so from it."""
-        for task in self._looks:
-            task.cancel()
-        if self._looks:
-            await asyncio.wait(self._looks)
-
-    def _translate(self, client: str, op: str, message: Any, *, looked: bool) -> None:
+    def _translate(self, client: str, op: str, message: Any) -> None:
         now = self._clock()
         if isinstance(message, Beat) or self._driver.refuse_live_id(client, op):
             return
@@ -144,10 +95,6 @@ class Server:
                     self._leaving.add(client)
             case TellStory():
                 self._door.send(client, op, self._about.story(self._driver, message))
-            case Load(model=str(name)) if (
-                self._look and Path(name).is_absolute() and not looked | self._driver.stopping
-            ):
-                self._look_first(client, op, message, self._look(Path(name)))
             case _:
                 self._driver.submit(client, op, message, now)
 
