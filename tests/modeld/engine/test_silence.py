@@ -18,6 +18,7 @@ from modeld.engine.messages import (
     Probe,
     Probed,
     Probing,
+    Ready,
     Refused,
     Saved,
 )
@@ -40,13 +41,25 @@ async def test_an_engine_that_falls_silent_in_its_work_is_killed(start: Start, n
     assert child.buried
 
 
-async def test_an_engine_that_never_gets_ready_is_killed_and_its_model_given_up_at_once(
+async def test_an_engine_that_never_gets_ready_is_killed_and_its_model_given_up_the_second_time(
     start: Start, nursery: Nursery
 ) -> None:
     """Nobody can stop a load, and everybody waits for it: five times the longest one are an hour."""
-    await start(load=0.01, loads=3)
+    await start(load=0.01)
     await nursery.until(lambda: any(isinstance(told, Refused) for told in nursery.told))
-    assert [type(told) for told in nursery.told] == [EngineGone, Refused]
+    assert [type(told) for told in nursery.told] == [EngineGone, EngineGone, Refused]
+    assert isinstance(nursery.told[-1], Refused)
+    assert "faster disk" in nursery.told[-1].message
+
+
+async def test_a_model_that_loads_in_time_when_part_of_it_is_in_memory_is_loaded(
+    start: Start, nursery: Nursery
+) -> None:
+    await start(load=0.2)
+    await nursery.until(lambda: len(nursery.children) > 1)
+    nursery.children[1].says(READY)
+    await nursery.until(lambda: len(nursery.told) > 1)
+    assert [type(told) for told in nursery.told] == [EngineGone, Ready]
 
 
 async def test_s13_a_model_that_was_ready_before_is_not_given_up_for_a_load_that_hangs(

@@ -23,9 +23,9 @@ class Patience:
     `first` holds: it is for chunks of 512 tokens, and longer in proportion for larger ones. A message that is being
     read gets its size over `bytes_per_second` on top.
 
-    After `loads` deaths in a row while it loads, a model is given up, and at once where it said nothing in all of
-    `load`: both unless it was ready since it was asked for. Before each restart it waits: `pause`, twice as long each
-    time up to `longest_pause`, and `pause` again after an engine that lived for `stable` or ended an operation.
+    After `loads` deaths in a row while it loads, a model is given up, and after `silent_loads` that said nothing in all
+    of `load`: both unless it was ready since it was asked for. Before each restart it waits: `pause`, twice as long
+    each time up to `longest_pause`, and `pause` again after an engine that lived for `stable` or ended an operation.
     """
 
     silence: float = 10.0
@@ -38,6 +38,7 @@ class Patience:
     longest_pause: float = 10.0
     stable: float = 60.0
     loads: int = 5
+    silent_loads: int = 2
 
 
 @define
@@ -91,16 +92,18 @@ class CrashLoop:
     patience: Patience
     deaths: int = 0
     failed_loads: int = 0
+    silent_loads: int = 0
     _reason: str = ""
 
     def died(self, reason: str, *, loaded: bool) -> None:
         self.deaths += 1
         self.failed_loads = 0 if loaded else self.failed_loads + 1
+        self.silent_loads = 0 if loaded else self.silent_loads
         self._reason = reason
 
     def hung(self) -> None:
-        """It said nothing in a whole load: another one would take as long."""
-        self.failed_loads = self.patience.loads
+        """It said nothing in a whole load. The next one may be quick, as part of a large file is in memory now."""
+        self.silent_loads += 1
 
     def over(self) -> None:
         """An engine ended an operation, or lived for long, or another one is wanted."""
@@ -115,7 +118,11 @@ class CrashLoop:
     @property
     def is_hopeless(self) -> bool:
         """Whether a model that was never loaded should be given up."""
-        return self.failed_loads >= self.patience.loads
+        return self.failed_loads >= self.patience.loads or self.is_mute
+
+    @property
+    def is_mute(self) -> bool:
+        return self.silent_loads >= self.patience.silent_loads
 
     def says(self) -> str:
         """For people; empty where nothing is wrong."""

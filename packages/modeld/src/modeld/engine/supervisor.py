@@ -217,8 +217,8 @@ class Supervisor:
         if self._dismissed:
             return
         if self._crashes.is_hopeless and not self._proven:
-            deaths, self._crashes = self._crashes.deaths, CrashLoop(self._patience)
-            self._give_up(reason, deaths)
+            crashes, self._crashes = self._crashes, CrashLoop(self._patience)
+            self._give_up(reason, crashes)
         else:
             await self._pause(self._crashes.pause)
 
@@ -330,13 +330,13 @@ class Supervisor:
         else:
             self._child.reader.fail(TimeoutError())
 
-    def _give_up(self, reason: str, deaths: int) -> None:
+    def _give_up(self, reason: str, crashes: CrashLoop) -> None:
         self._refused = True
         says = f"while it loaded the model the engine {reason}"
-        if deaths > 1:
-            says += f", the last of {deaths} that died"
-        advice = "its last words are in the log; choose another model or a smaller context"
-        self._tell(Refused(message=f"{says}; {advice}"))
+        if crashes.deaths > 1:
+            says += f", the last of {crashes.deaths} that died"
+        advice = "put the model on a faster disk" if crashes.is_mute else "choose another model or a smaller context"
+        self._tell(Refused(message=f"{says}; its last words are in the log; {advice}"))
 
     def _tell(self, message: FromEngine | FromSupervisor) -> None:
         if self._closing.is_set():
