@@ -56,7 +56,9 @@ def test_death_by_a_signal_is_seen_as_that(environment: Environment, name: str) 
     ("word", "status", "words"),
     [
         ("no-such-command", 127, b"intentd: no-such-command: command not found\n"),
+        ("", 127, b"intentd: : command not found\n"),
         ("./no/such", 127, b"intentd: ./no/such: No such file or directory\n"),
+        ("/etc/passwd/x", 126, b"intentd: /etc/passwd/x: Not a directory\n"),
         ("/etc/passwd", 126, b"intentd: /etc/passwd: Permission denied\n"),
         ("/etc", 126, b"intentd: /etc: Is a directory\n"),
     ],

@@ -60,7 +60,8 @@ def _execute(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
 
 def _search(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
     """As execvp(3): the first of that name that is a program is run, also where it has no interpreter line."""
-    folders = [""] if "/" in argv[0] else os.get_exec_path(env)  # type: ignore[arg-type]
+    named = "/" in argv[0]
+    folders = [""] if named else os.get_exec_path(env) if argv[0] else []  # type: ignore[arg-type]
     passed: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     for folder in folders:
         path = os.path.join(folder, argv[0])  # noqa: PTH118 - as in `environment`
@@ -69,7 +70,7 @@ def _search(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
         except OSError as fault:
             if fault.errno == errno.ENOEXEC:
                 os.execve("/bin/sh", ("sh", path, *argv[1:]), env)
-            if fault.errno not in _PASSED_BY:
+            if named or fault.errno not in _PASSED_BY:
                 raise
             if fault.errno == errno.EACCES:
                 passed = fault
@@ -78,8 +79,8 @@ def _search(argv: tuple[str, ...], env: Mapping[bytes, bytes]) -> NoReturn:
 
 def _refusal(name: str, fault: OSError | ValueError) -> tuple[int, str]:
     number = fault.errno if isinstance(fault, OSError) else errno.EINVAL
-    if number in (errno.ENOENT, errno.ENOTDIR):
-        return NOT_FOUND, os.strerror(number or 0) if "/" in name else "command not found"
+    if number == errno.ENOENT:
+        return NOT_FOUND, os.strerror(errno.ENOENT) if "/" in name else "command not found"
     if "/" in name and _is_directory(name):
         number = errno.EISDIR
     return NOT_EXECUTABLE, os.strerror(number or errno.EINVAL)
