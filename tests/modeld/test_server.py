@@ -10,6 +10,7 @@ import zmq
 from attrs import define, evolve, field
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
+from modeld.confirmations import Confirmations
 from modeld.driver import Driver
 from modeld.engine.messages import EngineUnloaded
 from modeld.server import KNOCK_S, Server
@@ -272,6 +273,18 @@ def test_a_client_that_leaves_is_forgotten_once_it_has_its_answer(house: House) 
     assert house.door.forgotten == ["ann"]
     assert house.ask("3", Close()) == [Acknowledged(found=False)]
     assert house.door.forgotten == ["ann", "ann"]
+
+
+def test_a_client_whose_close_was_refused_has_not_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.ask("1", LOAD)
+    with monkeypatch.context() as patch:
+        patch.setattr(Confirmations, "full", True)
+        [error] = house.ask("2", Close())
+    assert error.code == "overloaded"
+    house.load()
+    assert house.door.sent[-1] == ("ann", "1", Acknowledged(found=True))
+    house.server.pass_time(house.now)
+    assert house.door.forgotten == []
 
 
 def test_a_client_that_closes_one_session_or_goes_on_is_not_forgotten(house: House) -> None:

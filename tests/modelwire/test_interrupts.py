@@ -13,6 +13,7 @@ import builtins, importlib, os, signal, sys
 plain = builtins.__import__
 def stops(name, *rest):
     if name == {module!r}:
+        builtins.__import__ = plain
         os.kill(os.getpid(), signal.SIGINT)
     return plain(name, *rest)
 builtins.__import__ = stops
@@ -24,9 +25,11 @@ sys.exit(importlib.import_module({command!r} + ".__main__").main())
 @pytest.mark.parametrize(
     ("command", "words", "module"),
     [
+        ("intentd", "explain", "signal"),
         ("intentd", "explain", "modelwire.interrupts"),
         ("intentd", "explain", "zmq"),
         ("intentd", "run -- true", "intentd.sources.run"),
+        ("modeld", "status", "signal"),
         ("modeld", "status", "modelwire.interrupts"),
         ("modeld", "status", "modelwire.client"),
     ],

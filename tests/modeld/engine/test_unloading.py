@@ -12,12 +12,13 @@ from modeld.engine.messages import (
     EngineUnloaded,
     FromEngine,
     FromSupervisor,
+    Generated,
     Quit,
     Ready,
     Refused,
 )
 from modeld.engine.supervisor import Supervisor
-from tests.modeld.engine.scripted import READY, RUN, Nursery, Start, ready
+from tests.modeld.engine.scripted import ENDED, READY, RUN, Nursery, Start, ready
 
 Wish = Callable[[Supervisor, type, str | None], None]
 
@@ -65,6 +66,21 @@ async def test_close_does_not_wait_for_an_engine_that_no_signal_ends(
     await asyncio.wait_for(supervisor.close(), 5)
     assert child.killed
     assert child.buried
+
+
+@pytest.mark.parametrize("last", [ENDED, Generated(ids=(1,), text="a")])
+async def test_close_does_not_wait_for_what_an_engine_that_no_signal_ends_said_last(
+    start: Start, nursery: Nursery, monkeypatch: pytest.MonkeyPatch, last: object
+) -> None:
+    """It may lie in the socket still."""
+    supervisor = await start(quit=0.01)
+    child = await ready(nursery)
+    supervisor.send(RUN)
+    child.obeys = False
+    monkeypatch.setattr(child, "kill", lambda: asyncio.get_running_loop().call_soon(child.says, last))
+    await asyncio.wait_for(supervisor.close(), 5)
+    assert child.buried
+    assert nursery.told == [READY]
 
 
 async def test_a_load_does_not_wait_for_an_engine_that_no_signal_ends(start: Start, nursery: Nursery) -> None:

@@ -1,6 +1,5 @@
 """Owns the start of the command `modeld`: also as `python -m modeld`. It imports nothing before it minds Ctrl-C."""
 
-import signal
 import sys
 
 
@@ -11,6 +10,8 @@ def main() -> None:
         with ends_at_once():
             from modeld import cli
     except KeyboardInterrupt:
+        import signal
+
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
         sys.exit(130)

@@ -163,14 +163,15 @@ class Driver:
         if self._has_room_for(client, op, targets):
             self._end_then_confirm(client, op, targets, False, now)
 
-    def close(self, client: str, op: str, session: str | None, now: float) -> None:
-        """Ends a session and what runs in it; with None, all of the client."""
+    def close(self, client: str, op: str, session: str | None, now: float) -> bool:
+        """Ends a session and what runs in it; with None, all of the client. False where that is refused."""
         own = [flight for flight in self._flights.values() if flight.key.client == client]
         targets = {flight.key for flight in own if session is None or flight.session_name == session}
         if not self._has_room_for(client, op, targets):
-            return
+            return False
         had = self.sessions.close_all(client) > 0 if session is None else self.sessions.close(client, session)
         self._end_then_confirm(client, op, targets, had, now)
+        return True
 
     def client_silent(self, client: str, now: float) -> None:
         """Its operations end; its sessions stay, it may come back."""

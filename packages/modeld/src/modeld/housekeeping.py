@@ -51,7 +51,9 @@ class Housekeeping:
             self.exactness = ready.exactness
 
     def due(self, now: float) -> Probe | Unload | None:
-        """What is to be done now, while nothing runs. A test is due before an unload, and ends before it."""
+        """What is to be done now, while nothing runs. A test is due before an unload, and ends before it. Where
+        it has to be tried again, that may be after an unload.
+        """
         if self._wants_test and self._idle(now, self._test_after) and now >= self._not_before:
             return Probe()
         if self._idle(now, self.times.unload_after) and not self.exactness.running:

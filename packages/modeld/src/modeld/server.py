@@ -90,8 +90,7 @@ class Server:
             case Cancel():
                 self._driver.cancel(client, op, message.target, now)
             case Close():
-                self._driver.close(client, op, message.session, now)
-                if message.session is None:
+                if self._driver.close(client, op, message.session, now) and message.session is None:
                     self._leaving.add(client)
             case TellStory():
                 self._door.send(client, op, self._about.story(self._driver, message))

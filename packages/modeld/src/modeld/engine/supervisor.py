@@ -273,7 +273,7 @@ class Supervisor:
         return hung + end
 
     def _receive(self, message: FromEngine) -> None:
-        if self._dismissed:
+        if self._dismissed or self._closing.is_set():  # it would put off the end of the wait for one that does not end
             return
         self._forgive()
         match message:
