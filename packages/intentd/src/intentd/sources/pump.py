@@ -13,7 +13,7 @@ import struct
 import termios
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from intentd.sources.descriptors import cover, has_name, is_ready, keep_only
@@ -80,6 +80,16 @@ class Pump:
                     self._copying.release()
                 return
             time.sleep(0.001)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is copied meanwhile, but for what a reader who does not read holds up already."""
+        held = self._copying.acquire(timeout=_SETTLE_S)
+        try:
+            yield
+        finally:
+            if held:
+                self._copying.release()
 
     def _run(self) -> None:
         watch = select.poll()

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import termios
+import time
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
@@ -39,6 +40,7 @@ from intentd.sources.written import Written
 _LACKS = (OSError, RuntimeError, MemoryError, termios.error)
 """What is raised where a process, a thread, memory, a descriptor or a terminal cannot be had."""
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
+_LENT_S = 1.0
 
 
 class Reporter(Protocol):
@@ -281,19 +283,35 @@ class Command:
             pair.enter_foreground()
         else:
             self._settle()
-            was_raw = pair is not None and pair.raw
-            if pair:
-                pair.restore()
-            self._forward_all()  # who has continued us meanwhile means the command
-            stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
-            if pair and (was_raw or self._outlets.interactive) and pair.is_foreground():
-                pair.enter_foreground()
-            elif pair:
-                pair.enter_background()
+            with contextlib.ExitStack() as held:  # what it prints, where others continue it, waits for our terminal
+                for pump in self._pumps if pair else ():
+                    held.enter_context(pump.held())
+                self._stop(number, pair)
         if pair:
             pair.copy_size()
-        self._monitor.resume(foreground=pair is not None and pair.raw)
+        in_front = pair is not None and pair.raw
+        self._monitor.resume(foreground=in_front)
+        if pair and in_front:
+            self._await_terminal(pair)
         self._forward_all(but=signal.SIGCONT)  # that has been said with it
+
+    def _await_terminal(self, pair: TerminalPair) -> None:
+        """Keys that signal reach nobody while the inner terminal is still the monitor's."""
+        deadline = time.monotonic() + _LENT_S
+        while pair.has_groups(inner=self._monitor.pid, outer=os.getpgrp()) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _stop(self, number: int, pair: TerminalPair | None) -> None:
+        """As the command did; the terminal is the shell's until we may go on."""
+        was_raw = pair is not None and pair.raw
+        if pair:
+            pair.restore()
+        self._forward_all()  # who has continued us meanwhile means the command
+        stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
+        if pair and (was_raw or self._outlets.interactive) and pair.is_foreground():
+            pair.enter_foreground()
+        elif pair:
+            pair.enter_background()
 
     def _drain(self) -> None:
         for pump in self._pumps:
