@@ -177,6 +177,19 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "kind: ConfigMap\ndata:\n  mode: fast\n",
         "kind: Secret\ndata:\n  pw: {{ .Values.pw }}\n",
         "| option | password |\n|---|---|\n| field | required |\n",
+        "'JWT_SECRET='.$this->laravel['config']['jwt.secret'],",
+        "f.write('DB_PASSWORD='+conf[0]['pw'])",
+        "$password = $request->input('password');",
+        "password = user->pass;",
+        "config.secret_key = '#{SecureRandom.hex(64)}'",
+        "password = s.decode('cp1252', 'replace')",
+        "PASSWORD=${PASSWORD:?must be set1}",
+        "PASSWORD=${PASSWORD:-$OTHER}",
+        '[ -z "${PASSWORD:-}" ]',
+        "password=${password:0:8}",
+        "if (password) { 'use strict1' }",
+        "test 'a user has no password' do\n  user = create\n  user.save 'x'",
+        "| name | type |\n|---|---|\n| password | varchar(64) |\n",
         "| token | kind |\n|---|---|\n| identifier1 | name |\n",
     ],
 )
@@ -280,11 +293,74 @@ def test_what_only_speaks_of_secrets_stays(line: str) -> None:
             " id | api_key\n----+---------\n  1 | a1B2c3d4\n(1 row)\n",
             " id | api_key\n----+---------\n  1 | [redacted]\n(1 row)\n",
         ),
+        (r'{"password": "aBc9\"hunter22"}', '{"password": "[redacted]"}'),
+        (r"password='aBc9\'hunter22'", "password='[redacted]'"),
+        (r'password = "a\"hunter22"', 'password = "[redacted]"'),
+        (r"{\"password\": \"aBc9\\\"hunter22\", \"x\": \"y\"}", r"{\"password\": \"[redacted]\", \"x\": \"y\"}"),
+        ("password = 'Hunter22' if a else 'Other99!'", "password = '[redacted]' if a else '[redacted]'"),
+        ('~ password = "old1!x" -> "new1!x"', '~ password = "[redacted]" -> "[redacted]"'),
+        ("POSTGRES_PASSWORD: ${PG_X:-Hunter22!x}", "POSTGRES_PASSWORD: ${PG_X:-[redacted]}"),
+        ("DB_PASSWORD=${A:-${B:-hunter22}}", "DB_PASSWORD=${A:-${B:-[redacted]}}"),
+        ('DB_PASSWORD="${DB_PASSWORD:-postgres}"', 'DB_PASSWORD="${DB_PASSWORD:-[redacted]}"'),
+        (": ${DB_PASSWORD:=hunter22}", ": ${DB_PASSWORD:=[redacted]}"),
+        ('@Value("${db.password:hunter22}")', '@Value("${db.password:[redacted]}")'),
+        ('$Password = ConvertTo-SecureString "hunter22!"', '$Password = ConvertTo-SecureString "[redacted]"'),
+        ('static API_KEY: &\'static str = "a1b2c3d4e5";', 'static API_KEY: &\'static str = "[redacted]";'),
+        ('let secret: &[u8] = b"g7Kq2mZp9tX";', 'let secret: &[u8] = b"[redacted]";'),
+        (
+            "pw: Annotated[str, Field(min_length=8)] = 'hunter2'",
+            "pw: Annotated[str, Field(min_length=8)] = '[redacted]'",
+        ),
+        ("password?: string = 'hunter2'", "password?: string = '[redacted]'"),
+        ('string Password { get; set; } = "hunter2";', 'string Password { get; set; } = "[redacted]";'),
+        ("password ||= 'hunter2'", "password ||= '[redacted]'"),
+        ("options[:password] || 'hunter2'", "options[:password] || '[redacted]'"),
+        ("ENV.fetch('DB_PASSWORD') { 'hunter2' }", "ENV.fetch('DB_PASSWORD') { '[redacted]' }"),
+        (
+            'env::var("DB_PASSWORD").unwrap_or("hunter2".into())',
+            'env::var("DB_PASSWORD").unwrap_or("[redacted]".into())',
+        ),
+        ('GetVariable("DB_PASSWORD") ?? "hunter2"', 'GetVariable("DB_PASSWORD") ?? "[redacted]"'),
+        ("'DB_PASSWORD=' + 'hunter2'", "'DB_PASSWORD=' + '[redacted]'"),
+        ('$dbpass = "hunter2";', '$dbpass = "[redacted]";'),
+        (
+            'variable "db_password" {\n  type = string\n  default = "hunter2"\n}',
+            'variable "db_password" {\n  type = string\n  default = "[redacted]"\n}',
+        ),
+        ('<property name="db.password">hunter2x</property>', '<property name="db.password">[redacted]</property>'),
+        (
+            '<setting name="ApiKey" x="y"><value>a1B2c3d4e5</value></setting>',
+            '<setting name="ApiKey" x="y"><value>[redacted]</value></setting>',
+        ),
+        (
+            'kind: Secret # a\nstringData: # b\n  c: |\n    A=1\n\n    bob "hunter2" ssl\n# c\n  late: hunter2\n',
+            "kind: Secret # a\nstringData: # b\n  c: |\n    [redacted]\n\n    [redacted]\n# c\n  late: [redacted]\n",
+        ),
+        ("data: {mail: abc}\nkind: Secret\n", "data: [redacted]\nkind: Secret\n"),
+        (
+            "items:\n- kind: Secret\n  data:\n    a: b\n- kind: ConfigMap\n  data:\n    mode: fast\n",
+            "items:\n- kind: Secret\n  data:\n    a: [redacted]\n- kind: ConfigMap\n  data:\n    mode: fast\n",
+        ),
+        ("-kind: Secret\n-data:\n-  a: b\n-  c: d\n", "-kind: Secret\n-data:\n-  a: [redacted]\n-  c: [redacted]\n"),
+        ('{"kind":"Secret","data":{"a":"b","c":"d}e"}}', '{"kind":"Secret","data":{[redacted]}}'),
+        (
+            r'"last": "{\"data\":{\"a\":\"YQ==\"},\"kind\":\"Secret\"}"',
+            r'"last": "{\"data\":{[redacted]},\"kind\":\"Secret\"}"',
+        ),
+        (
+            "| Setting | Value |\n|---|---|\n| DB_PASSWORD | Hunter22! |\n| port | 8080a! |\n",
+            "| Setting | Value |\n|---|---|\n| DB_PASSWORD | [redacted] |\n| port | 8080a! |\n",
+        ),
+        (
+            "│ user │ password │\n├──────┼──────────┤\n│ bob  │ hunter2 │\n",
+            "│ user │ password │\n├──────┼──────────┤\n│ bob  │ [redacted] │\n",
+        ),
         (r"'bad \x1b[31mghp_a1B2c3a1B2c3a1B2c3a1B2c3a1B2c3a1B2c3\x1b[0m'", r"'bad \x1b[31m[redacted]\x1b[0m'"),
     ],
 )
 def test_only_the_value_is_taken_out(line: str, left: str) -> None:
     assert scrub(line).text == left
+    assert scrub(left).text == left
 
 
 BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
@@ -329,6 +405,11 @@ BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
         ("ALTER USER bob WITH PASSWORD 'hunter2xQ'", "ALTER USER bob WITH PASSWORD '[redacted]'"),
         ("CREATE USER bob IDENTIFIED BY 'hunter2xQ'", "CREATE USER bob IDENTIFIED BY '[redacted]'"),
         ("assert 'hunter2xQ' == user.password", "assert '[redacted]' == user.password"),
+        ("CREATE ROLE bob LOGIN PASSWORD 'hunter2xQ'", "CREATE ROLE bob LOGIN PASSWORD '[redacted]'"),
+        ("IDENTIFIED WITH mysql_native BY 'hunter2xQ'", "IDENTIFIED WITH mysql_native BY '[redacted]'"),
+        ("new PDO('mysql:host=x', 'bob', 'hunter2xQ')", "new PDO('mysql:host=x', 'bob', '[redacted]')"),
+        ('setx DB_PASSWORD "hunter2xQ"', 'setx DB_PASSWORD "[redacted]"'),
+        ("redis-server --requirepass hunter2xQ", "redis-server --requirepass [redacted]"),
         ("ENV DB_PASSWORD hunter2xQ", "ENV DB_PASSWORD [redacted]"),
         ("setenv DB_PASSWORD hunter2xQ", "setenv DB_PASSWORD [redacted]"),
         ("eyJhbGciOiJSU0EifQ" + ".aB1cD2eF3g" * 4, "[redacted]"),
@@ -372,6 +453,47 @@ def test_what_was_found_is_told_by_kind_and_never_by_content() -> None:
         told = " ".join(scrub(plant.text).found)
         assert told
         assert not [piece for piece in plant.pieces if piece in told]
+
+
+CODE = (
+    *(
+        "password",
+        "secret_key",
+        "DB_PASSWORD",
+        "token",
+        "auth",
+        " = ",
+        ": ",
+        "=",
+        '": ',
+        " or ",
+        " || ",
+        " ?? ",
+        " if x else ",
+    ),
+    *(
+        "'hunter2x'",
+        "'h4nt3r9'",
+        '"g7Kq2mZp9tXw4"',
+        r"'a\'b1c2'",
+        '"x"',
+        "g7Kq2mZp9tXw4",
+        "f(",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+    ),
+    *(", ", "\n", "\n  ", "${X:-", "->", " + ", " ? ", " : ", "| ", "kind: Secret\n", "data:\n  "),
+)
+
+
+@given(st.lists(st.sampled_from(CODE), max_size=12))
+def test_scrubbing_code_again_changes_nothing(parts: list[str]) -> None:
+    once = scrub("".join(parts)).text
+    assert scrub(once).text == once
 
 
 @given(st.text(alphabet="ab1=:\"'\n+-/\\ \x1b[m{$(password.keyBEGIN"))

@@ -36,11 +36,11 @@ _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 _JOIN = re.compile(r"\bjoin\(")
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
-    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
+    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
     r"|([*xX.#_\-•?0])\1*|\[redacted\].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
     r"|required|optional|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
-    r"|(?:u?int|float|utf-?|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
+    r"|(?:u?int|float|utf-?|cp|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
     r"|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
 )
 _REFERENCE = re.compile(r"[!&*]+[A-Za-z_][A-Za-z_.]*")
@@ -58,6 +58,7 @@ def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
     """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
     for pattern in (HEAD,) if across else (HEAD, FLAG, ELEMENT, PAIR, BEFORE):
         begin = done = 0
+        looked = dict[tuple[Weight, bool, bool], tuple[int, int]]()
         for head in heads(view.text) if pattern is HEAD else pattern.finditer(view.text):
             if begin <= head.end() < done:  # It stands in a value that is taken out.
                 continue
@@ -66,27 +67,35 @@ def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
             if across and "_" not in head["more"] and view.joins(*head.span("more")):  # The next line's word.
                 continue
             weight = weight_of(view.text, head)
-            for kind, begin, done in _judged(view.text, head, weight, pattern is not HEAD) if weight else ():
+            value = value_of(view.text, head) if weight else None
+            found = [*_taken(view.text, head, value, weight, pattern is not HEAD)] if weight and value else []
+            if weight and weight != "key" and pattern is HEAD and not head["listed"]:
+                at = value.start + len(value.text) + 1 if value and value.quoted else head.end()
+                plain = bool(found) or (value is not None and value.text.startswith("[redacted]"))
+                said = weight, bool(further(head)), plain
+                last, known = looked.get(said, (0, 0))
+                if not last <= at < known:  # A name before it has had the same expression.
+                    more, known = _behind(view.text, head, at, weight, plain)
+                    looked[said] = at, known
+                    found += more
+            for kind, begin, done in found:
                 yield kind, begin, done
 
 
-def _judged(text: str, head: re.Match[str], weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
-    value = value_of(text, head)
-    found = [*_taken(text, head, value, weight, flag)] if value else []
-    if not (found or flag or weight == "key" or head["listed"]):
-        behind = value.start + len(value.text) + 1 if value and value.quoted else head.end()
-        parts = [*literals(text, behind)]
-        for literal, is_value in parts:
-            if is_value or is_no_word(literal.text[:MAX_JUDGED]):
-                found += _taken(text, head, literal, weight, flag)
-        joined = "".join(literal.text for literal, _ in parts)
-        if _JOIN.search(text, head.end(), behind + MAX_EXPRESSION) and (looks_random(joined, 10) or is_mixed(joined)):
-            found += [
-                (f"{weight} by name", literal.start, literal.start + len(literal.text))
-                for literal, _ in parts
-                if literal.text
-            ]
-    yield from found
+def _behind(
+    text: str, head: re.Match[str], at: int, weight: Weight, plain: bool
+) -> tuple[list[tuple[str, int, int]], int]:
+    """What is secret in the rest of the expression, and to where that is known; `plain`: it has a value before it."""
+    parts, known = literals(text, at)
+    found = list[tuple[str, int, int]]()
+    for literal, is_value in parts:
+        if is_value or (not plain and is_no_word(literal.text[:MAX_JUDGED])):
+            found += _taken(text, head, literal, weight, False)
+    joined = "".join(literal.text for literal, _ in parts)
+    if (looks_random(joined, 10) or is_mixed(joined)) and _JOIN.search(text, head.end(), at + MAX_EXPRESSION):
+        spans = ((literal.start, literal.start + len(literal.text)) for literal, _ in parts if literal.text)
+        found += [(f"{weight} by name", *span) for span in spans]
+    return found, known
 
 
 def _taken(text: str, head: re.Match[str], value: Value, weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:

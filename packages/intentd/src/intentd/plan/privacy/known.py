@@ -137,7 +137,12 @@ _OWN = (
         1,
     ),
     _own("Secret in a call", "secret", r"\bSecret(?:Str|Bytes)\(\s?[\"']([^\"'\n]{3,200})[\"']", 1),
-    _own("Credentials in a call", "login(", rf"(?i)\blogin\({_NAME_AND_SECRET}", 1),
+    _own(
+        "Credentials in a call",
+        "(",
+        rf"(?i)\b(?:login\(|(?:mysqli(?:_connect)?|pdo)\(\s?[\"'][^\"'\n]{{1,100}}[\"'],){_NAME_AND_SECRET}",
+        1,
+    ),
     _own(
         "Password in a call",
         "password(",
@@ -204,20 +209,28 @@ _OWN = (
     _own(
         "Password in SQL",
         "'",
-        r"(?i)\b(?:identified\s{1,4}by|with\s{1,4}(?:encrypted\s{1,4})?password|set\s{1,4}password(?:\s{1,4}for\s{1,4}\S{1,60})?\s?=)"
+        r"(?i)\b(?:identified\s{1,4}(?:with\s{1,4}\S{1,40}\s{1,4})?by|(?:create|alter)\s{1,4}(?:role|user)\s[^\n';]{1,100}?\spassword"
+        r"|with\s{1,4}(?:encrypted\s{1,4})?password|set\s{1,4}password(?:\s{1,4}for\s{1,4}\S{1,60})?\s?=)"
         r"\s{0,4}'([^'\n]{3,200})'",
         1,
     ),
     _own(
         "Environment",
-        "env",
-        r"(?:\bENV|\bsetenv)[ \t]{1,8}\w{0,40}(?:PASS|PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|SECRET_?KEY)(?:_\w{1,20})?"
-        r"[ \t]{1,8}([^\s=]{4,})",
+        "",
+        r"\b(?:ENV|setenv|setx)[ \t]{1,8}\w{0,40}(?:PASS|PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|SECRET_?KEY)"
+        r"(?:_\w{1,20})?[ \t]{1,8}[\"']?([^\s=\"']{4,})",
         1,
         split=False,
     ),
     _own(
         "Compared Password", "==", r"[\"']([^\"'\n]{3,100})[\"'] ?== ?[\w.]{0,40}(?:password|passwd)\b", 1, split=False
+    ),
+    _own(
+        "redis",
+        "requirepass",
+        r"(?m)(?:^\W{0,4}|--|(?i:set) )requirepass[ \t]{1,4}[\"']?([^\s\"']{3,})",
+        1,
+        split=False,
     ),
     _own("redis-cli", "redis-cli", r"\bredis-cli\b[^\n]{0,200}?\s-a\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
     _own("ldap", "ldap", r"\bldap[a-z]{2,20}\b[^\n]{0,200}?\s-w\s{1,4}[\"']?([^\s\"']+)", 1, split=False),

@@ -42,12 +42,16 @@ _ABOUT = re.compile(
 _IN_USE = re.compile(r"(?i)live|prod|production|staging")
 # Where a name can begin, found by an automaton: a name of many alternatives is slow to look for otherwise.
 _BEGIN = re2.compile("(?i)" + "|".join(_NAMES.values()))
-_TYPE = r"[A-Za-z_][\w.]{0,40}(?:\[[\w., |]{0,40}\])?(?: ?\| ?[\w.]{1,20}){0,3}"
+_TYPE = (
+    r"(?:&(?:'\w{1,20} )?)?\[?[A-Za-z_][\w.<>]{0,40}(?:; ?\w{1,20})?\]?(?:\[[\w., |()=\[\]]{0,60}\])?"
+    r"(?: ?\| ?[\w.]{1,20}){0,3}"
+)
 HEAD = re.compile(
     "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + rf"){_SUFFIX}{_MORE}"
     rf"(?:\\?[\"'`][ \t]{{0,20}}(?P<listed>,[ \t]{{0,20}}(?:default ?= ?)?)(?=[fbruFBRU]{{0,2}}\\?[\"'`])"
+    r"|(?:[\"'`][\])][ \t]?(?:\{|\.unwrap_or\()|(?:[\"'`]?[\])])?[ \t]{0,4}(?:\bor|\|\||\?[?:]))[ \t]{0,4}(?=[\"'`])"
     r"|(?:\\?[\"'`])?\]?[ \t]{0,20}"
-    rf"(?::[ \t]{{0,8}}{_TYPE} ?=(?!=)|=>|:=|[=!]==?|=|:)[ \t]{{0,20}})",
+    rf"(?:[?!]?:[ \t]{{0,8}}{_TYPE} ?=(?!=)|\{{[ \w;]{{3,40}}\}} ?=|=>|:=|[=!]==?|(?:\|\||\?\?)?=|:)[ \t]{{0,20}})",
 )
 FLAG = re.compile(
     r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
@@ -55,8 +59,9 @@ FLAG = re.compile(
     re.MULTILINE,
 )
 ELEMENT = re.compile(
-    r"<[\w:.-]{0,40}?(?:(?P<password>password|passwd|pwd|passphrase)|(?P<secret>secret|api-?key|access-?key)"
-    r"|(?P<token>token))>[ \t]{0,8}(?=[^<>\s]{3,400}</)",
+    r"<(?:(?:property|setting|entry|param|string) (?:name|key)=[\"'])?[\w:.-]{0,40}?(?:(?P<password>password|passwd|pwd"
+    r"|passphrase)|(?P<secret>secret|api-?key|access-?key)|(?P<token>token))(?:[\"'][^<>\n]{0,60})?>\s{0,8}"
+    r"(?:<value>)?(?=[^<>\s]{3,400}</)",
     re.IGNORECASE,
 )
 _NAMED = (
@@ -69,15 +74,16 @@ BEFORE = re.compile(
 )
 """As in `{"value": "…", "name": "DB_PASSWORD"}`."""
 PAIR = re.compile(
-    rf"(?:\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?|[\"']){_NAMED}(?:,|\s?[:=]\s?\{{)?\s{{0,40}}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}"
+    rf"(?:\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?|[\"']){_NAMED}"
+    r"(?:(?:,|\s?[:=]\s?\{)?\s{0,40}[\"']?\b(?i:value)[\"']?\s{0,4}[:=]|\s?\{[^{}]{0,200}?\bdefault\s{0,4}=)\s{0,4}"
 )
-"""As in `{"name": "DB_PASSWORD", "value": "…"}`."""
+"""As in `{"name": "DB_PASSWORD", "value": "…"}`, and a variable of Terraform."""
 TIGHT = re.compile(r"\w=\Z")
 _KEY = re.compile(r"[\"'`][ \t]*:[ \t]*\Z")
 _GLUED = re.compile(
     r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD|PW)"
 )
-"""As in DBPASS: the names of variables, but not the words and the passes of a compiler."""
+"""As in DBPASS (and dbpass): the names of variables, but not the words and the passes of a compiler."""
 _PLACE_OR_NUMBER = re.compile(r"[\"'`]?(?:(?:~|\.{1,2})?(?:/[\w.@-]*+)++|\d++)(?![^\s\"'`,;<>])")
 """What MYPWD and MAXPASS hold."""
 _OF_ACCOUNT = re.compile(
@@ -114,7 +120,9 @@ def weight_of(text: str, head: re.Match[str]) -> Weight | None:
     before = name[0] if name else ""
     glued = before[-1:].isalpha() and not (text[word].isupper() and before[-1].islower())
     if glued and (weight in ("token", "key") or head[weight].lower() in ("pass", "pwd", "pw", "psk")):
-        variable = _GLUED.fullmatch(before + head[weight]) and (TIGHT.search(head[0]) or _KEY.search(head[0]))
+        variable = (_GLUED.fullmatch(before + head[weight]) and (TIGHT.search(head[0]) or _KEY.search(head[0]))) or (
+            weight == "password" and _OF_ACCOUNT.fullmatch(_PARTS.split(before)[-1])
+        )
         return weight if variable and not _PLACE_OR_NUMBER.match(text, head.end()) else None
     more = further(head)
     parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []

@@ -7,12 +7,25 @@ from attrs import evolve, frozen
 from intentd.plan.privacy.looks import is_code, is_mixed, is_no_word, looks_random
 from intentd.plan.privacy.names import BEFORE, PAIR, in_environment
 
-QUOTED = re.compile(r"[fbruFBRU]{0,2}(\\?[\"'`])((?:[^\"'`\\\n]++|\\[^\"'`\n]|(?!\1)[\"'`])*+)(\1)?")
+QUOTED = re.compile(
+    r"[fbruFBRU]{0,2}((\\)?[\"'`])"
+    r"(?P<body>(?:[^\"'`\\\n]++|(?(2)\\{3}[\"'`]|\\.)|(?!\1)\\?[\"'`]|\\[^\"'`\n])*+)(?P<end>\1)?"
+)
+"""What is escaped does not end it; if its own quotes are, what is escaped twice."""
 _BARE = re.compile(r"[^\s\"'`,;<>]+(?:[,;][^\s\"'`,;<>]+)*")
 _QUOTE = re.compile(r"[\"'`]")
 _SHELL = re.compile(r"[<>]?[^\s\"'`,;<>]+(?:(?:[,;<>]{1,3}(?!/)|[\"'`](?=\w))[^\s\"'`,;<>]+)*(?:[<>]{1,3}(?=\s|\Z))?")
 """A bare value that only a blank ends, or what is around it."""
 _QUERY = re.compile(r"[?&][\w.-]*\Z")
+_OF_VARIABLE = re.compile(r"\$\{[\w.-]*\Z")
+_ELSE = re.compile(
+    r"[\"'`]?(?:\$\{(?:[\w.-]{1,60}:[-=]?|\w{1,60}[-=]))+(?P<other>(?![?+]|\d{1,4}[:}])[^}\n]{1,200})\}"
+    r"|-?(?P<own>(?![?+]|\d{1,4}[:}])[^}\n]{1,200})\}"
+)
+"""What a variable holds else: behind another name, and behind its own."""
+_AROUND = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,60}:?[ \t]+[fbr]?[\"'`]")
+"""As in `ConvertTo-SecureString "…"`: a word that makes the value."""
+_QUOTE_BEFORE = re.compile(r"([\"'`])[\w.-]*\Z")
 _REST = re.compile(r"[^\s\"'`<>]*")
 _MARKS = r"[ \t]*+\n[ \t]*+(?:[+\->|│#*]|E(?=[ \t]))?+[ \t]*+"
 _NEXT = re.compile(_MARKS)
@@ -55,15 +68,28 @@ def value_of(text: str, head: re.Match[str]) -> Value | None:
         if piece is None or not (piece[2] or looks_random(piece[1], 16)):
             return None
         return Value(piece[1], piece.start(1), True, True)
+    line = text[max(0, head.start() - 200) : head.start()].rpartition("\n")[2]
+    variable = _OF_VARIABLE.search(line) if head[0].endswith((":", ":=")) else None
+    default = _ELSE.match(text, at)
+    group = "other" if default and default["other"] else "own"
+    if default and (variable or group == "other"):
+        return Value(default[group], default.start(group), True, False)
+    if variable:
+        return None
     quoted = QUOTED.match(text, at)
+    quote = _QUOTE_BEFORE.search(line) if quoted and not _QUOTE.search(head[0]) else None
+    if quoted and quote and quote[1] == quoted[1] and line.count(quote[1]) % 2 and not text[at + 1 : at + 2].isalnum():
+        return Value("", at, True, False)  # It ends the literal that the name stands in.
     if quoted:
-        return Value(quoted[2], quoted.start(2), True, quoted[3] is None)
+        return Value(quoted["body"], quoted.start("body"), True, quoted["end"] is None)
     short = _BARE.match(text, at, at + MAX_BARE)
     longer = _SHELL.match(text, at, at + MAX_BARE)
     sure = in_environment(head)
     ends = longer and short and _ends_line(text, longer.end()) and not _QUOTE.search(longer[0])
     found = longer if sure or ends else short
-    if found is None or (found[0][-1] in "([{" and not sure):
+    if found is None or (not sure and (found[0][-1] in "([{" or text[found.end() - 1 : found.end() + 1] == "->")):
+        return None
+    if not sure and _AROUND.match(text, at):
         return None
     field = _QUERY.search(text, max(0, head.start() - 40), head.start())
     behind = "&" if field else "}" if head.re is PAIR else ""
@@ -106,9 +132,9 @@ def _next_literal(text: str, end: int) -> Value | None:
     """The literal that code puts behind this one."""
     gap = _LITERALS.match(text, end)
     literal = QUOTED.match(text, gap.end()) if gap else None
-    if literal is None or not literal[2] or " " in literal[2]:
+    if literal is None or not literal["body"] or " " in literal["body"]:
         return None
-    return Value(literal[2], literal.start(2), True, False)
+    return Value(literal["body"], literal.start("body"), True, False)
 
 
 def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
