@@ -305,6 +305,7 @@ def test_what_only_speaks_of_secrets_stays(line: str) -> None:
         (": ${DB_PASSWORD:=hunter22}", ": ${DB_PASSWORD:=[redacted]}"),
         ('@Value("${db.password:hunter22}")', '@Value("${db.password:[redacted]}")'),
         ('$Password = ConvertTo-SecureString "hunter22!"', '$Password = ConvertTo-SecureString "[redacted]"'),
+        ('password=lambda: "abc123"', 'password=lambda: "[redacted]"'),
         ('static API_KEY: &\'static str = "a1b2c3d4e5";', 'static API_KEY: &\'static str = "[redacted]";'),
         ('let secret: &[u8] = b"g7Kq2mZp9tX";', 'let secret: &[u8] = b"[redacted]";'),
         (

@@ -53,9 +53,12 @@ _PATH = re.compile(
     r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+"
 )
 
+Found = tuple[str, int, int]
+"""A kind, and a place in the view."""
 
-def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
-    """The kinds and places in the view of values that are secret by their name; `across`: only split names."""
+
+def assigned(view: View, across: bool) -> Iterator[Found]:
+    """The values that are secret by their name; `across`: only split names."""
     for pattern in (HEAD,) if across else (HEAD, FLAG, ELEMENT, PAIR, BEFORE):
         begin = done = 0
         looked = dict[tuple[Weight, bool, bool], tuple[int, int]]()
@@ -82,12 +85,10 @@ def assigned(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
                 yield kind, begin, done
 
 
-def _behind(
-    text: str, head: re.Match[str], at: int, weight: Weight, plain: bool
-) -> tuple[list[tuple[str, int, int]], int]:
+def _behind(text: str, head: re.Match[str], at: int, weight: Weight, plain: bool) -> tuple[list[Found], int]:
     """What is secret in the rest of the expression, and to where that is known; `plain`: it has a value before it."""
     parts, known = literals(text, at)
-    found = list[tuple[str, int, int]]()
+    found = list[Found]()
     for literal, is_value in parts:
         if is_value or (not plain and is_no_word(literal.text[:MAX_JUDGED])):
             found += _taken(text, head, literal, weight, False)
@@ -98,7 +99,7 @@ def _behind(
     return found, known
 
 
-def _taken(text: str, head: re.Match[str], value: Value, weight: Weight, flag: bool) -> Iterator[tuple[str, int, int]]:
+def _taken(text: str, head: re.Match[str], value: Value, weight: Weight, flag: bool) -> Iterator[Found]:
     """The value if it is secret, and what goes on of it."""
     kind = f"{weight} by name"
     alone = _is_secret(value, weight, head, flag)

@@ -8,7 +8,7 @@ MAX_EXPRESSION = 400
 MAX_LITERALS = 8
 _STEP = re.compile(r"[fbruFBRU]{0,2}\\?[\"'`]|[()\[\]{};,\n]|(?<![=!<>:])=(?![=>])")
 _IS_VALUE = re.compile(
-    r"(?:\bor|\|\||\?[?:]?|\?[^?:\n]{1,80}:|\belse|\bdefault ?=|->|(?<![\w\]>)])\("
+    r"(?:\bor|\|\||\?[?:]?|\?[^?:\n]{1,80}:|\belse|\blambda:|SecureString|\bdefault ?=|->|(?<![\w\]>)])\("
     r"|\b(?:Secret(?:Str|Bytes|String)?|Password|[Ss]tr|String|bytes?|bytearray|from|quote(?:_plus)?)\()[\s+\->|│]*\Z"
 )
 """Before a literal that is what the whole expression is, and not what a call is told."""

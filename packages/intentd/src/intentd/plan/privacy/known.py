@@ -114,7 +114,8 @@ def _service(pattern: str, hint: str = "") -> Form:
     return Form("Service Token", re2.compile(pattern), hint, apart=True)
 
 
-_NAME_AND_SECRET = r"\s?[\"'][^\"'\n]{1,100}[\"'],\s{0,4}[\"']([^\"'\n]{3,200})\n?[\"']"
+_TEXT = r"\s?[\"'][^\"'\n]{1,100}[\"'],"
+_NAME_AND_SECRET = rf"{_TEXT}\s{{0,4}}[\"']([^\"'\n]{{3,200}})\n?[\"']"
 
 _OWN = (
     _service(rf"(?:{_SERVICES})[A-Za-z0-9_.=+/-]{{20,}}"),
@@ -137,12 +138,7 @@ _OWN = (
         1,
     ),
     _own("Secret in a call", "secret", r"\bSecret(?:Str|Bytes)\(\s?[\"']([^\"'\n]{3,200})[\"']", 1),
-    _own(
-        "Credentials in a call",
-        "(",
-        rf"(?i)\b(?:login\(|(?:mysqli(?:_connect)?|pdo)\(\s?[\"'][^\"'\n]{{1,100}}[\"'],){_NAME_AND_SECRET}",
-        1,
-    ),
+    _own("Credentials in a call", "(", rf"(?i)\b(?:login\(|(?:mysqli(?:_connect)?|pdo)\({_TEXT}){_NAME_AND_SECRET}", 1),
     _own(
         "Password in a call",
         "password(",
@@ -225,13 +221,7 @@ _OWN = (
     _own(
         "Compared Password", "==", r"[\"']([^\"'\n]{3,100})[\"'] ?== ?[\w.]{0,40}(?:password|passwd)\b", 1, split=False
     ),
-    _own(
-        "redis",
-        "requirepass",
-        r"(?m)(?:^\W{0,4}|--|(?i:set) )requirepass[ \t]{1,4}[\"']?([^\s\"']{3,})",
-        1,
-        split=False,
-    ),
+    _own("redis", "requirepass", r"(?m)(?:^|--|SET )requirepass[ \t]{1,4}[\"']?([^\s\"']{3,})", 1, split=False),
     _own("redis-cli", "redis-cli", r"\bredis-cli\b[^\n]{0,200}?\s-a\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
     _own("ldap", "ldap", r"\bldap[a-z]{2,20}\b[^\n]{0,200}?\s-w\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
     _own(

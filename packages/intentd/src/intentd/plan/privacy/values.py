@@ -23,8 +23,8 @@ _ELSE = re.compile(
     r"|-?(?P<own>(?![?+]|\d{1,4}[:}])[^}\n]{1,200})\}"
 )
 """What a variable holds else: behind another name, and behind its own."""
-_AROUND = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,60}:?[ \t]+[fbr]?[\"'`]")
-"""As in `ConvertTo-SecureString "…"`: a word that makes the value."""
+_MADE = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,60}:?[ \t]+[fbr]?[\"'`]|[^\s\"'`,;<>]{1,200}(?<=-)>")
+"""As in `ConvertTo-SecureString "…"` and `user->name`: what makes the value."""
 _QUOTE_BEFORE = re.compile(r"([\"'`])[\w.-]*\Z")
 _REST = re.compile(r"[^\s\"'`<>]*")
 _MARKS = r"[ \t]*+\n[ \t]*+(?:[+\->|│#*]|E(?=[ \t]))?+[ \t]*+"
@@ -87,9 +87,7 @@ def value_of(text: str, head: re.Match[str]) -> Value | None:
     sure = in_environment(head)
     ends = longer and short and _ends_line(text, longer.end()) and not _QUOTE.search(longer[0])
     found = longer if sure or ends else short
-    if found is None or (not sure and (found[0][-1] in "([{" or text[found.end() - 1 : found.end() + 1] == "->")):
-        return None
-    if not sure and _AROUND.match(text, at):
+    if found is None or (not sure and (found[0][-1] in "([{" or _MADE.match(text, at))):
         return None
     field = _QUERY.search(text, max(0, head.start() - 40), head.start())
     behind = "&" if field else "}" if head.re is PAIR else ""
