@@ -217,6 +217,49 @@ async def test_a_part_that_fails_is_begun_again_and_the_log_says_it_once(
     assert caplog.text.count("a part failed") == 1
 
 
+async def test_a_part_whose_clean_up_fails_ends_where_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one whose client closes where no thread is to be had."""
+    monkeypatch.setattr(upkeep, "AGAIN_S", 0.01)
+    begun, ended = asyncio.Semaphore(0), 0
+
+    async def run() -> None:
+        nonlocal ended
+        begun.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended += 1
+            if ended == 1:
+                raise RuntimeError("can't start new thread")
+
+    serving = asyncio.create_task(upkeep.kept_up(run))
+    async with asyncio.timeout(PATIENCE_S):
+        await begun.acquire()
+        serving.cancel()
+        again = asyncio.create_task(begun.acquire())
+        await asyncio.wait([serving, again], return_when=asyncio.FIRST_COMPLETED)
+        again.cancel()
+        assert serving.done()
+        with pytest.raises(RuntimeError):
+            await serving
+
+
+async def test_a_door_that_cannot_be_closed_leaves_no_part_running(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = house.app.door.close
+
+    async def fail() -> None:
+        await close()
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(Door, "close", lambda _: fail())
+        with pytest.raises(RuntimeError):
+            await house.app.stop()
+        assert all(task.done() for task in house.app._tasks)
+
+
 async def test_work_gives_what_it_gives_and_raises_what_it_raises() -> None:
     workers = Workers(1, PATIENCE_S)
     assert await workers.do(lambda: 5) == 5

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,26 @@ async def test_a_close_that_is_cancelled_leaves_nothing_open(daemon: ScriptedDae
     else:
         await client.close()
     await asyncio.gather(stream.done(), return_exceptions=True)
+
+
+async def test_a_close_that_fails_and_is_cancelled_meanwhile_tells_of_the_cancellation(
+    daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    client = Client(daemon.endpoint)
+    await client.__aenter__()
+    context = client._context
+    assert context
+    closing = asyncio.create_task(client.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", none)
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+    await asyncio.to_thread(context.term)
 
 
 async def test_closing_a_stream_is_no_fault_where_its_client_is_closed_meanwhile(daemon: ScriptedDaemon) -> None:

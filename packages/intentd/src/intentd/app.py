@@ -63,10 +63,12 @@ class App:
         self._tasks = [asyncio.create_task(service) for service in (self.door.serve(), *beside)]
 
     async def stop(self) -> None:
-        await self.door.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self.door.close()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def broken(self) -> None:
         """Returns when a piece ends that should not; raises what ended it."""

@@ -1,6 +1,7 @@
 """Owns a client's side of the wire on asyncio: questions, operations, finding the daemon again. It decides nothing."""
 
 import asyncio
+import contextlib
 import itertools
 from collections import deque
 from functools import partial
@@ -203,7 +204,8 @@ class Connection:
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
-            await ending
+            with contextlib.suppress(Exception):  # who was cancelled must see that
+                await ending
             raise
 
     async def _end(self) -> None:
