@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from intentd import planner, texts, upkeep
+from intentd import workers as workers_module
 from intentd.door import LOOK_S, Door
 from intentd.intake import Intake
 from intentd.limits import Limits
 from intentd.messages import Ask, CommandFinished, CommandStarted, Complete, DaemonStatus, GetOffers, GetPrompt, Shown
 from intentd.plan.events import Changed
 from intentd.plan.turns import TurnError, build
-from intentd.planner import BUILD_S
+from intentd.planner import BUILD_S, HOLDS_S
 from intentd.present.terminal import PROMPT_S
 from intentd.runs import TAKE_IN_S
 from intentd.shown import View
@@ -42,6 +43,13 @@ def loop(*_: Any, **__: Any) -> Any:
 
 def workers_alive() -> int:
     return sum(thread.name == "intentd worker" for thread in threading.enumerate())
+
+
+async def ends(workers: Workers) -> None:
+    """Returns when nothing hangs there any more."""
+    for piece in workers._pieces:
+        if piece.thread.ident is not None:  # it has begun
+            await asyncio.to_thread(piece.thread.join, PATIENCE_S)
 
 
 def warm(status: DaemonStatus) -> bool:
@@ -290,8 +298,7 @@ async def test_threads_that_hang_are_bounded_and_make_room_when_they_have_ended(
         await workers.do(hang)
     assert begun == 2 + MAX_LOST
     answers.set()
-    for thread in workers._threads:
-        await asyncio.to_thread(thread.join, PATIENCE_S)
+    await ends(workers)
     workers._seconds = PATIENCE_S
     assert await workers.do(lambda: 5) == 5
 
@@ -306,12 +313,52 @@ async def test_a_time_that_is_over_late_ends_nothing_but_its_own_work() -> None:
         return 100
 
     for _ in range(3):
-        first = asyncio.create_task(short.do(threading.get_ident))
+        over = threading.Event()
+        first = asyncio.create_task(short.do(over.set))
         await asyncio.sleep(0)
+        assert over.wait(PATIENCE_S)  # the loop is held, as by a native call that keeps the interpreter
         second = asyncio.create_task(other.do(innocent))
-        time.sleep(0.1)  # noqa: ASYNC251, as by a native call that keeps the interpreter
-        assert await first
+        time.sleep(0.1)  # noqa: ASYNC251
+        await asyncio.gather(first, return_exceptions=True)  # it may have been noticed only behind its time
         assert await second == 100
+
+
+@pytest.mark.parametrize("late", ["before its work", "behind its work"])
+async def test_a_thread_is_interrupted_at_its_work_alone(monkeypatch: pytest.MonkeyPatch, late: str) -> None:
+    """What is raised elsewhere in it would be told as a fault by `threading`."""
+    workers, go_on, there = Workers(1, PATIENCE_S), threading.Event(), threading.Event()
+    begin, end, done = workers_module._Piece._begin, workers_module._Piece._end, 0
+
+    def held(step: Callable[[Any], Any], piece: Any) -> Any:
+        there.set()
+        assert go_on.wait(PATIENCE_S)
+        return step(piece)
+
+    def behind(piece: Any) -> None:
+        end(piece)
+        there.set()
+        assert go_on.wait(PATIENCE_S)
+
+    def work() -> None:
+        nonlocal done
+        done += 1
+
+    before = late == "before its work"
+    with monkeypatch.context() as slow:
+        if before:
+            slow.setattr(workers_module._Piece, "_begin", lambda piece: held(begin, piece))
+        else:
+            slow.setattr(workers_module._Piece, "_end", behind)
+        asking = asyncio.create_task(workers.do(work))
+        await asyncio.to_thread(there.wait, PATIENCE_S)
+        (piece,) = workers._pieces
+        piece.expire()
+        go_on.set()
+        with pytest.raises(TookTooLong):
+            await asking
+        await ends(workers)
+    assert done == (0 if before else 1)
+    assert await workers.do(lambda: 5) == 5
 
 
 async def test_work_has_its_time_again_where_the_daemon_was_stopped_meanwhile() -> None:
@@ -350,9 +397,32 @@ async def test_a_place_that_does_not_answer_takes_no_threads_from_others() -> No
     workers._seconds = PATIENCE_S
     assert await workers.do(lambda: 5, place="/there") == 5
     answers.set()
-    for thread in workers._threads:
-        await asyncio.to_thread(thread.join, PATIENCE_S)
+    await ends(workers)
     assert await workers.do(hang, place="/mute")
+
+
+async def test_places_that_are_mute_hold_up_no_other_however_many_look_at_once() -> None:
+    workers, answers, begun = Workers(4, 0.01), threading.Event(), 0
+
+    def hang() -> bool:
+        nonlocal begun
+        begun += 1
+        return answers.wait(PATIENCE_S)
+
+    async with asyncio.timeout(PATIENCE_S):
+        asked = [workers.do(hang, place=place) for place in ("/a", "/b", "/c", "/d", "/e") for _ in range(6)]
+        assert all(isinstance(one, TookTooLong) for one in await asyncio.gather(*asked, return_exceptions=True))
+        assert begun == 5 * MAX_LOST_AT
+        workers._seconds = PATIENCE_S
+        assert await workers.do(lambda: 5, place="/there") == 5
+        answers.set()
+        await ends(workers)
+
+
+async def test_many_at_one_place_that_answers_are_done_in_turn() -> None:
+    workers = Workers(4, PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S):
+        assert await asyncio.gather(*(workers.do(lambda: 5, place="/a") for _ in range(20))) == [5] * 20
 
 
 async def test_a_file_system_that_is_mute_holds_up_neither_the_daemon_nor_a_question(
@@ -372,13 +442,87 @@ async def test_a_file_system_that_is_mute_holds_up_neither_the_daemon_nor_a_ques
 
         with monkeypatch.context() as away:
             away.setattr(planner, "holds", mute)
-            away.setattr(plan._lookers, "_seconds", SOON_S)
+            away.setattr(plan._guess_lookers, "_seconds", SOON_S)
             looking = asyncio.create_task(plan.turn(offering, "explain", 1234, speculative=True))
             await house.status(door)
             with pytest.raises(TurnError, match="too long"):
                 await looking
-            assert (await plan.turn(offering, "explain", 1234)).key == turn.key
-            answers.set()
+        assert (await plan.turn(offering, "explain", 1234)).key == turn.key
+        answers.set()
+
+
+@pytest.mark.parametrize("speculative", [False, True])
+async def test_one_late_look_at_its_files_costs_an_offer_nothing_that_was_built(
+    house: House, monkeypatch: pytest.MonkeyPatch, *, speculative: bool
+) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        plan, offering = house.app.planner, house.app.offers.all()[0]
+        turn = await plan.turn(offering, "explain", 1234)
+
+        async def late(*_: Any, **__: Any) -> Any:
+            raise TookTooLong
+
+        with monkeypatch.context() as away:
+            for workers in (plan._lookers, plan._guess_lookers):
+                away.setattr(workers, "do", late)
+            with pytest.raises(TurnError, match="too long"):
+                await plan.turn(offering, "explain", 1234, speculative=speculative)
+        assert await plan.turn(offering, "explain", 1234, speculative=True) is turn
+
+
+async def test_a_guess_whose_drive_answers_nothing_at_all_is_tried_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        plan, offering = house.app.planner, house.app.offers.all()[0]
+
+        async def late(*_: Any, **__: Any) -> Any:
+            raise TookTooLong
+
+        with monkeypatch.context() as away:
+            away.setattr(plan._guess_workers, "do", late)
+            with pytest.raises(TurnError, match="too long"):
+                await plan.turn(offering, "explain", 1234, speculative=True)
+        assert (await plan.turn(offering, "explain", 1234, speculative=True)).messages
+
+
+async def test_prompts_that_hang_hold_up_no_question_that_is_prepared_and_none_about_others(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, hanging = threading.Event(), threading.Semaphore(0)
+    made = build
+
+    def hang(*values: Any, context: int, **options: Any) -> Any:
+        if context != 1234:
+            hanging.release()
+            go_on.wait(PATIENCE_S)
+        return made(*values, context=context, **options)
+
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        plan, (one, other, *_) = house.app.planner, house.app.offers.all()
+        turn = await plan.turn(one, "explain", 1234)
+        monkeypatch.setattr(planner, "build", hang)
+        hang_on = [asyncio.create_task(plan.turn(one, "explain", context)) for context in (1, 2)]
+        for _ in hang_on:
+            await asyncio.to_thread(hanging.acquire)
+        assert await plan.turn(one, "explain", 1234) is turn
+        assert not any(task.done() for task in hang_on)
+        for piece in plan._workers._pieces:  # as where their time is over
+            piece.expire()
+        for task in hang_on:
+            with pytest.raises(TurnError, match="too long"):
+                await task
+        with pytest.raises(TurnError, match="too long"):
+            await plan.turn(one, "explain", 3)
+        assert await plan.turn(one, "explain", 1234) is turn
+        assert (await plan.turn(other, "explain", 1234)).messages
+        go_on.set()
 
 
 class Drive:
@@ -447,7 +591,7 @@ async def test_a_workspace_that_turns_mute_holds_up_no_other(
         offering = house.app.offers.all()[0]
         await plan.turn(offering, "explain", 1234)
         monkeypatch.setattr(drive, "_folder", str(house.workspace / "t"))  # where its files are
-        for workers in (plan._workers, plan._guess_workers, plan._lookers):
+        for workers in (plan._workers, plan._guess_workers, plan._lookers, plan._guess_lookers):
             monkeypatch.setattr(workers, "_seconds", 0.2)
         for _ in range(20):
             with pytest.raises(TurnError, match="too long"):
@@ -492,7 +636,7 @@ async def test_a_command_counts_as_ended_whatever_comes_of_its_output(
 def test_a_question_is_answered_before_it_is_given_up() -> None:
     """For all that is done one after the other: the second look is at what holds still, or the files that do."""
     assert LOOK_S + TAKE_IN_S + LOOK_S < DEFAULT_TIMEOUT
-    assert LOOK_S + TAKE_IN_S + 2 * BUILD_S < PROMPT_S
+    assert LOOK_S + TAKE_IN_S + HOLDS_S + BUILD_S < PROMPT_S
 
 
 async def test_without_a_thread_to_be_had_nothing_is_guessed_and_the_daemon_goes_on(

@@ -39,6 +39,8 @@ LEAST_SCALE = 0.1
 """No text has fewer characters a token: what does not fit with less will never fit."""
 BUILD_S = 10.0
 """So long a turn may take to build: hostile files are slow to scrub."""
+HOLDS_S = 2.0
+"""So long a question waits for a look at whether its files are as they were."""
 
 
 class _TooLong(TurnError):
@@ -62,7 +64,8 @@ class Planner:
         self._scales: OrderedDict[str, float] = OrderedDict()
         self._workers = Workers(2, BUILD_S)
         self._guess_workers = Workers(2, BUILD_S)
-        self._lookers = Workers(8, BUILD_S)
+        self._lookers = Workers(8, HOLDS_S)
+        self._guess_lookers = Workers(8, BUILD_S)
 
     async def turn(self, offering: Offering, intent: Intent, context: int, *, speculative: bool = False) -> PlannedTurn:
         """Raises `TurnError`, `Outdated`. Costs next to nothing where no file has changed since the last time.
@@ -80,16 +83,13 @@ class Planner:
             raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
         again = kept is not None and isinstance(kept.result, Outdated if speculative else (Outdated, _TooLong))
-        try:
-            if (
-                kept is None
-                or again
-                or kept.template is not template
-                or not await self._holds(kept, offering.workspace, speculative)
-            ):
-                kept = await self._built(offering, template, context, scale, speculative)
-        except _TooLong as fault:  # their file system is mute: no guess asks it again
-            kept = _Kept(template, fault, {})
+        if (
+            kept is None
+            or again
+            or kept.template is not template
+            or not await self._holds(kept, offering.workspace, speculative)
+        ):
+            kept = await self._built(offering, template, context, scale, speculative)
         self._kept[key] = kept
         self._kept.move_to_end(key)
         while len(self._kept) > MAX_KEPT:
@@ -119,7 +119,7 @@ class Planner:
     async def completion(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
         """The turn at a place. Raises `TurnError`."""
         workers = self._guess_workers if message.ahead else self._workers
-        place = message.view.workspace
+        place = message.view.workspace if message.ahead else message.view.path
         return await self._in_time(workers, lambda: self._complete(message, gap, context), place)
 
     def _complete(self, message: Complete, gap: Sequence[str], context: int) -> Completion:
@@ -137,8 +137,11 @@ class Planner:
         return frozenset(path for one in kept for path in one.seen) | self._templates.files
 
     async def _holds(self, kept: _Kept, workspace: str, speculative: bool) -> bool:
-        """Not in the event loop: on a file system whose server has gone a look at a file may never end."""
-        workers = self._lookers if speculative else self._workers
+        """Not in the event loop: on a file system whose server has gone a look at a file may never end.
+
+        Where it has no end in time nothing is kept of that: when the drive is back what was built holds still.
+        """
+        workers = self._guess_lookers if speculative else self._lookers
         return await self._in_time(workers, lambda: holds(kept.seen), workspace)
 
     async def _built(
@@ -148,14 +151,17 @@ class Planner:
         try:
             workers = self._guess_workers if speculative else self._workers
             build = partial(self._build, offering, template, context, scale, look)
-            return await self._in_time(workers, build, offering.workspace)
+            return await self._in_time(workers, build, offering.workspace if speculative else offering.id)
         except _TooLong as fault:
+            if not look.seen:  # nothing would tell when to try it again
+                raise
             return _Kept(template, fault, dict(look.seen))  # its thread may still look
 
     @staticmethod
-    async def _in_time(workers: Workers, work: Callable[[], Built], workspace: str) -> Built:
+    async def _in_time(workers: Workers, work: Callable[[], Built], place: str) -> Built:
+        """A guess that hangs keeps other guesses of its workspace off; a question those about the same alone."""
         try:
-            return await workers.do(work, place=workspace)
+            return await workers.do(work, place=place)
         except TookTooLong:
             raise _TooLong("its files take too long to look through for secrets") from None
         except NoThread:

@@ -5,14 +5,14 @@ import ctypes
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
 MAX_LOST = 8
 """So many threads may hang, beside those at work, in calls that do not end, as those to a mute file system."""
 MAX_LOST_AT = 2
-"""And so many of them at one place: one drive that is mute must leave threads to others."""
+"""And so many at one place, those at work too: one drive that is mute must leave threads to others."""
 LATE_S = 0.1
 """A time that is noticed so late as over was not the work's alone: the process was stopped, or the loop held up."""
 
@@ -40,50 +40,56 @@ class Workers:
         self._count = count
         self._room = asyncio.Semaphore(count)
         self._seconds = seconds
-        self._threads: list[threading.Thread] = []
-        self._hanging: list[tuple[str, threading.Thread]] = []
+        self._pieces: list[_Piece[Any]] = []
 
     async def do(self, work: Callable[[], Result], *, place: str = "") -> Result:
         """What `work` gives or raises. Raises `NoThread`, and `TookTooLong`: what it still does is ended then, if it is
         Python.
 
-        Where others at the same `place` hang it has taken too long already.
+        At most MAX_LOST_AT are at one `place`; where they hang all others there have taken too long already.
         """
-        await self._room.acquire()
-        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        done.add_done_callback(self._over)
-        thread = threading.Thread(target=_run, args=(work, done), name="intentd worker", daemon=True)
-        self._threads = list(filter(threading.Thread.is_alive, self._threads))
-        self._hanging = [(at, one) for at, one in self._hanging if one.is_alive()]
-        if place and [at for at, _ in self._hanging].count(place) >= MAX_LOST_AT:
-            done.cancel()
-            raise TookTooLong
+        piece = _Piece(work, place, asyncio.get_running_loop().create_future())
+        await self._enter(piece)
         try:
-            if len(self._threads) >= self._count + MAX_LOST:
+            await self._room.acquire()
+        except asyncio.CancelledError:
+            piece.done.cancel()
+            raise
+        piece.done.add_done_callback(self._over)
+        try:
+            if sum(one.thread.is_alive() for one in self._pieces) >= self._count + MAX_LOST:
                 raise RuntimeError("too many threads have not ended in time")
-            thread.start()
+            piece.thread.start()
         except RuntimeError as fault:
-            done.cancel()
+            piece.done.cancel()
             raise NoThread(str(fault)) from None
-        self._threads.append(thread)
-        self._bound(thread, done, place, again=True)
-        return await asyncio.shield(done)  # who asked may leave; the room is free when the work has ended or its time
+        self._bound(piece, again=True)
+        return await asyncio.shield(piece.done)  # who asked may leave; the room is free when that has ended or its time
 
-    def _bound(self, thread: threading.Thread, done: "asyncio.Future[Result]", place: str, *, again: bool) -> None:
-        loop = done.get_loop()
+    async def _enter(self, piece: "_Piece[Result]") -> None:
+        """Waits for those at the same place. Raises `TookTooLong`."""
+        while True:
+            self._pieces = [one for one in self._pieces if one.is_there]
+            at = [one.done for one in self._pieces if one.place and one.place == piece.place]
+            if len(at) < MAX_LOST_AT:
+                self._pieces.append(piece)
+                return
+            if not (at_work := [done for done in at if not done.done()]):
+                raise TookTooLong
+            await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+
+    def _bound(self, piece: "_Piece[Result]", *, again: bool) -> None:
+        loop = piece.done.get_loop()
         due = loop.time() + self._seconds
 
         def expire() -> None:
-            if done.done() or not thread.is_alive():  # another thread may have its identity by now
-                return
             if again and loop.time() - due > LATE_S:
-                self._bound(thread, done, place, again=False)
-                return
-            self._hanging.append((place, thread))
-            _end(thread, done)
+                self._bound(piece, again=False)
+            else:
+                piece.expire()
 
         expiry = loop.call_at(due, expire)
-        done.add_done_callback(lambda _: expiry.cancel())
+        piece.done.add_done_callback(lambda _: expiry.cancel())
 
     def _over(self, done: "asyncio.Future[Result]") -> None:
         self._room.release()
@@ -91,18 +97,60 @@ class Workers:
             done.exception()  # who asked may be gone: then nobody else looks at it
 
 
-def _run(work: Callable[[], Result], done: "asyncio.Future[Result]") -> None:
-    loop = done.get_loop()
-    try:
-        say = partial(_settle, done, result=work())
-    except Exception as fault:
-        say = partial(_settle, done, fault=fault)
-    except BaseException as fault:  # no `except Exception` of those who wait may miss it
-        say = partial(_settle, done, fault=TookTooLong() if isinstance(fault, _Enough) else RuntimeError(repr(fault)))
-    try:
-        loop.call_soon_threadsafe(say)
-    except RuntimeError:  # the daemon has ended meanwhile
-        return
+class _Piece(Generic[Result]):
+    """A work in its thread, which is interrupted at that alone: neither before it has come to it nor behind its end.
+
+    By then its identity may be another thread's.
+    """
+
+    def __init__(self, work: Callable[[], Result], place: str, done: "asyncio.Future[Result]") -> None:
+        self.place = place
+        self.done = done
+        self.thread = threading.Thread(target=self._run, name="intentd worker", daemon=True)
+        self._work = work
+        self._lock = threading.Lock()
+        self._at_work = self._late = False
+
+    @property
+    def is_there(self) -> bool:
+        """At work or about to be, or hanging behind its time."""
+        return not self.done.done() or (self._late and self.thread.is_alive())
+
+    def expire(self) -> None:
+        """Its time is over. `_Enough` comes at its next step of Python; a native call in it goes on until it ends."""
+        _settle(self.done, fault=TookTooLong())
+        with self._lock:
+            self._late = True
+            if self._at_work and self.thread.ident is not None:
+                identity = ctypes.c_ulong(self.thread.ident)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(_Enough))
+
+    def _run(self) -> None:
+        try:
+            if not self._begin():
+                return
+            try:
+                say = partial(_settle, self.done, result=self._work())
+            except Exception as fault:
+                say = partial(_settle, self.done, fault=fault)
+            except BaseException as fault:  # no `except Exception` of those who wait may miss it
+                say = partial(_settle, self.done, fault=RuntimeError(repr(fault)))
+            self._end()
+        except _Enough:  # who asked has been told
+            return
+        try:
+            self.done.get_loop().call_soon_threadsafe(say)
+        except RuntimeError:  # the daemon has ended meanwhile
+            return
+
+    def _begin(self) -> bool:
+        with self._lock:
+            self._at_work = not self._late
+            return self._at_work
+
+    def _end(self) -> None:
+        with self._lock:
+            self._at_work = False
 
 
 def _settle(done: "asyncio.Future[Result]", result: Result | None = None, fault: Exception | None = None) -> None:
@@ -112,10 +160,3 @@ def _settle(done: "asyncio.Future[Result]", result: Result | None = None, fault:
         done.set_exception(fault)
     else:
         done.set_result(result)  # type: ignore[arg-type]
-
-
-def _end(thread: threading.Thread, done: "asyncio.Future[Result]") -> None:
-    """Raises `_Enough` in the thread at its next step of Python; a native call in it goes on until it ends."""
-    _settle(done, fault=TookTooLong())
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Enough))
