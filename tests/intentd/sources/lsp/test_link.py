@@ -10,13 +10,13 @@ import pytest
 
 from intentd import upkeep
 from intentd.app import App
-from intentd.messages import CompletionUsed, Shown
+from intentd.messages import Closed, CompletionUsed, Shown
 from intentd.shown import View
 from intentd.sources.lsp import link
 from intentd.sources.lsp.link import MAX_NEWS, Link, Starter
 from intentd.upkeep import kept_up
 from modelwire.client import Connection
-from modelwire.errors import WireError
+from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import GetStatus
 from modelwire.testing import PATIENCE_S
 
@@ -168,6 +168,40 @@ async def test_a_fault_in_what_is_told_ends_neither_that_nor_the_link(
             door.tell("a document", Shown(view=view))
             await status(door)
     assert caplog.text.count("a part failed") == 2
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_is_refused_for_the_moment_is_told_again_unless_something_newer_is_known(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a drive needs some seconds to answer."""
+    monkeypatch.setattr(link, "TELL_AGAIN_S", 0.01)
+    looked = list[str]()
+    refused = asyncio.Event()
+
+    async def slow(workspace: str) -> bool:
+        looked.append(workspace)
+        if len(looked) <= 2:
+            refused.set()
+            raise WireError(ErrorCode.NOT_READY, "its drive does not answer", retry=True)
+        return False
+
+    monkeypatch.setattr(house.app.door._editors, "opted_out", slow)
+    door = Link(house.config.socket, start=None, met=lambda: None)
+    running = asyncio.create_task(door.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await door.found()
+        for path in ("/w/a.py", "/w/b.py"):
+            view = View(workspace=str(house.workspace), path=path, version=1, text="x = 1", selection=(0, 1))
+            door.tell(path, Shown(view=view))
+        await refused.wait()
+        door.tell("/w/b.py", Closed(path="/w/b.py"))
+        while not house.app.desks.offers():
+            await status(door)
+        for _ in range(3):
+            await status(door)
+    assert {one.view.path for one in house.app.desks.offers()} == {"/w/a.py"}
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

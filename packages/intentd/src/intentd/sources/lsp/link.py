@@ -22,6 +22,8 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.1, 2.0
 READY_S = 10.0
 """So long a question waits for a daemon that is being started."""
 START_EVERY_S = 10.0
+TELL_AGAIN_S = 2.0
+"""So long after it was refused for the moment something is told again, where nothing newer is known."""
 MAX_NEWS = 256
 IDLE_S = 300
 """A daemon that an editor has started ends so long after the last editor has left."""
@@ -107,9 +109,13 @@ class Link:
             await self._waiting.wait()
             self._waiting.clear()
             news, self._news = self._news, {}
-            for message in news.values():
-                with contextlib.suppress(*FAULTS):
+            for key, message in news.items():
+                try:
                     await door.ask(message)
+                except FAULTS as fault:
+                    if isinstance(fault, WireError) and fault.retry:  # as where a drive is slow: nobody says it else
+                        self._news.setdefault(key, message)
+                        asyncio.get_running_loop().call_later(TELL_AGAIN_S, self._waiting.set)
 
     async def found(self) -> None:
         """Waits for a daemon."""
