@@ -19,7 +19,8 @@ from modelwire.testing import PATIENCE_S, ScriptedDaemon
 RECORDED = Path(__file__).parent / "recorded"
 BOUNDS = (
     *((door, "LOOK_S"), (planner, "BUILD_S"), (planner, "HOLDS_S"), (files, "REACH_S"), (git, "GIT_S")),
-    *((runs, "LOOK_S"), (runs, "READ_S"), (runs, "TAKE_IN_S"), (speculator, "TIMEOUT_S")),
+    *((door, "LIST_S"), (door, "SHOW_S"), (door, "READ_S"), (runs, "LOOK_S"), (runs, "READ_S")),
+    (speculator, "TIMEOUT_S"),
     *((report, "_ALONE_S"), (report, "_CONNECT_S"), (link, "CONNECT_S"), (link, "READY_S")),
 )
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from intentd import door as door_module
 from intentd import planner, texts, upkeep
 from intentd import workers as workers_module
-from intentd.door import LOOK_S, Door
+from intentd.door import LIST_S, LOOK_S, SHOW_S, Door
 from intentd.intake import Intake
 from intentd.limits import Limits
 from intentd.messages import Ask, CommandFinished, CommandStarted, Complete, DaemonStatus, GetOffers, GetPrompt, Shown
@@ -21,7 +22,6 @@ from intentd.plan.events import Changed
 from intentd.plan.turns import TurnError, build
 from intentd.planner import BUILD_S, HOLDS_S
 from intentd.present.terminal import PROMPT_S
-from intentd.runs import TAKE_IN_S
 from intentd.shown import View
 from intentd.sources.files import FileWatch
 from intentd.sources.host import HostWatch
@@ -635,8 +635,30 @@ async def test_a_command_counts_as_ended_whatever_comes_of_its_output(
 
 def test_a_question_is_answered_before_it_is_given_up() -> None:
     """For all that is done one after the other: the second look is at what holds still, or the files that do."""
-    assert LOOK_S + TAKE_IN_S + LOOK_S < DEFAULT_TIMEOUT
-    assert LOOK_S + TAKE_IN_S + HOLDS_S + BUILD_S < PROMPT_S
+    assert LOOK_S + LIST_S + LOOK_S < DEFAULT_TIMEOUT
+    assert LOOK_S + SHOW_S + HOLDS_S + BUILD_S < PROMPT_S
+
+
+async def test_who_waits_without_a_bound_is_answered_about_the_newest_output(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are told what is known before they give up."""
+    waits = list[float]()
+
+    async def taken_in(_: str, within: float) -> None:
+        waits.append(within)
+
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        monkeypatch.setattr(house.app.runs, "taken_in", taken_in)
+        for number, bound in enumerate(("READ_S", "SHOW_S", "LIST_S")):
+            monkeypatch.setattr(door_module, bound, number)
+        cwd = str(house.workspace)
+        await door.start(Ask(cwd=cwd)).done()
+        await door.ask(GetPrompt(cwd=cwd, intent="explain", offer=None))
+        await door.ask(GetOffers(cwd=cwd))
+    assert waits == [0, 1, 2]
 
 
 async def test_without_a_thread_to_be_had_nothing_is_guessed_and_the_daemon_goes_on(

@@ -5,6 +5,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from intentd.intake import Intake
 from intentd.messages import CommandFinished, CommandQuiet, CommandStarted
 from intentd.plan.events import CommandEnded
@@ -73,6 +75,48 @@ async def test_another_workspace_does_not_wait(tmp_path: Path) -> None:
         await runs.finish("c", ended("b", FAILING, 1))
     assert {offering.workspace for offering in offers.all()} == {str(tmp_path / "b")}
     intake.gate.set()
+    await first
+
+
+async def test_a_workspace_that_does_not_answer_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers, there, answers = OfferBook(), threading.Event(), threading.Event()
+
+    def standing(cwd: str) -> tuple[str, bool]:
+        if cwd == str(tmp_path / "mute"):
+            there.set()
+            answers.wait(PATIENCE_S)
+        return cwd, False
+
+    monkeypatch.setattr("intentd.runs.standing", standing)
+    runs = Runs(offers, Intake(catalogue()), Planner(TemplateShelf(tmp_path)))
+    for run in ("mute", "b"):
+        (tmp_path / run).mkdir()
+        runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path / run)))
+    first = asyncio.create_task(runs.finish("c", ended("mute", FAILING, 1)))
+    await asyncio.to_thread(there.wait, PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S / 2):  # the look at the other one has PATIENCE_S
+        await runs.taken_in(str(tmp_path / "b"), PATIENCE_S)
+        await runs.finish("c", ended("b", FAILING, 1))
+    assert {offering.workspace for offering in offers.all()} == {str(tmp_path / "b")}
+    answers.set()
+    await first
+
+
+async def test_a_question_waits_for_the_output_of_its_workspace_as_long_as_it_is_told_to(tmp_path: Path) -> None:
+    offers, intake = OfferBook(), SlowAtFirst()
+    runs = Runs(offers, intake, Planner(TemplateShelf(tmp_path)))
+    runs.start("c", "a", CommandStarted(run="a", argv=("pytest",), cwd=str(tmp_path)))
+    first = asyncio.create_task(runs.finish("c", ended("a", FAILING, 1)))
+    await intake.begins()
+    await runs.taken_in(str(tmp_path), 0.01)
+    assert not offers.all()
+    waiting = asyncio.create_task(runs.taken_in(str(tmp_path), PATIENCE_S))
+    await asyncio.sleep(0)
+    intake.gate.set()
+    await waiting
+    assert offers.all()
     await first
 
 

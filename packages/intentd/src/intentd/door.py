@@ -41,7 +41,8 @@ from intentd.messages import (
 from intentd.plan.desks import Desks
 from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.questions import asked_for
-from intentd.runs import Runs
+from intentd.runs import READ_S, Runs
+from intentd.sources.mounts import drive
 from intentd.speculator import Speculator
 from intentd.upkeep import kept_up
 from intentd.workers import NoThread, TookTooLong, Workers
@@ -69,6 +70,8 @@ BEAT_MS = 1000
 SILENCE_MS = 3 * BEAT_MS
 LOOK_S = 2.0
 """So long somebody who asks waits for a look at the files of a workspace, before all for whether it has opted out."""
+LIST_S, SHOW_S = 4.0, 10.0
+"""So long offers and a prompt wait for the output of a command that has just ended: who asks does not wait for ever."""
 Seen = TypeVar("Seen")
 
 
@@ -220,7 +223,7 @@ class Door:
 
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
         root, _ = await self._look(partial(standing, cwd), cwd)
-        await self.runs.taken_in(root)
+        await self.runs.taken_in(root, LIST_S)
         await asyncio.gather(self._forget_opted_out(), self._withdraw_outdated(root))
         self._send(client, op, Offers(offers=tuple(map(self._offer, self.offers.of(root)))))
 
@@ -247,7 +250,7 @@ class Door:
             out = await self._opted_out(root)
         else:
             root, out = await self._look(partial(standing, message.cwd), message.cwd)
-            await self.runs.taken_in(root)
+            await self.runs.taken_in(root, READ_S if isinstance(message, Ask) else SHOW_S)
         return asked_for(message, self.offers, root, opted_out=out)
 
     async def _answer(self, client: str, op: str, said: AsyncGenerator[object, None]) -> None:
@@ -365,7 +368,7 @@ class Door:
     async def _look(self, look: Callable[[], Seen], place: str) -> Seen:
         """Never in the event loop: a file system may be mute. Raises `WireError` with words for the person."""
         try:
-            return await self._looks.do(look, place=place)
+            return await self._looks.do(look, place=drive(place))
         except TookTooLong:
             why = f"the drive of {place} does not answer: try again when it does"
         except NoThread:

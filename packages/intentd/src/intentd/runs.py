@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from attrs import define, evolve, field
 
@@ -16,6 +17,7 @@ from intentd.plan.offers import MAX_NEW, OfferBook
 from intentd.plan.triggers import Failure
 from intentd.planner import Planner
 from intentd.sources.git import changed
+from intentd.sources.mounts import drive
 from intentd.workers import NoThread, TookTooLong, Workers
 from intentd.workspace import standing
 from modelwire.logs import told
@@ -29,8 +31,6 @@ LOOK_S = 2.0
 whatever becomes of those), and at what was changed."""
 READ_S = 30.0
 """So long an output may take to be read."""
-TAKE_IN_S = 4.0
-"""So long a question waits for the output of a command that has just ended."""
 
 
 @define(eq=False)
@@ -54,6 +54,7 @@ class Taking:
     cannot be looked at.
     """
 
+    cwd: str
     standing: asyncio.Task[tuple[str, bool] | None]
     task: asyncio.Task[bool] | None = None
 
@@ -64,6 +65,10 @@ class Taking:
             return None
         told = self.standing.result()
         return told[0] if told else None
+
+    def may_be_of(self, root: str) -> bool:
+        """Where its root is not known yet, by what its directory is named."""
+        return self.root == root if self.standing.done() else Path(root) in (Path(self.cwd), *Path(self.cwd).parents)
 
 
 class Runs:
@@ -116,10 +121,10 @@ class Runs:
             del self._runs[key]
         return bool(its)
 
-    async def taken_in(self, root: str) -> None:
+    async def taken_in(self, root: str, within: float) -> None:
         """A question that comes right behind a command of its workspace is about what that has printed."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(TAKE_IN_S):
+            async with asyncio.timeout(within):
                 await _over(list(self._taking), root)
 
     async def _take_in(self, run: Run, message: CommandQuiet | CommandFinished, *, exit: int | None) -> bool:
@@ -131,7 +136,7 @@ class Runs:
         read = partial(self._intake.failures, cut=cut, started_ns=run.started_ns)
         run.started_ns = time.time_ns()  # its next cycle begins
         loop = asyncio.get_running_loop()
-        taking = Taking(loop.create_task(self._standing(cwd)))
+        taking = Taking(cwd, loop.create_task(self._standing(cwd)))
         taking.task = loop.create_task(self._read(event, read, taking, list(self._taking)))
         self._taking.append(taking)
         try:
@@ -147,7 +152,7 @@ class Runs:
 
     async def _standing(self, cwd: str) -> tuple[str, bool] | None:
         with suppress(TookTooLong, NoThread, OSError, ValueError, RuntimeError):
-            return await self._looks.do(partial(standing, cwd), place=cwd)
+            return await self._looks.do(partial(standing, cwd), place=drive(cwd))
         return None
 
     async def _read(
@@ -165,12 +170,12 @@ class Runs:
         event = evolve(event, workspace=root)
         failures = await self._workers.do(partial(read, event))
         anchors: dict[Failure, str | None] = {}
-        if failures:
+        if failures:  # git may hang at what hangs nothing else
             with suppress(TookTooLong, NoThread):
                 look = partial(self._planner.anchors, root, failures[:MAX_NEW])
-                anchors = await self._looks.do(look, place=root)
+                anchors = await self._looks.do(look, place=f"files of {root}")
             with suppress(TookTooLong, NoThread):
-                event = evolve(event, changed=await self._looks.do(partial(changed, root), place=root))
+                event = evolve(event, changed=await self._looks.do(partial(changed, root), place=f"git in {root}"))
         await _over(earlier, root)
         self._offers.take(event, failures, anchors)
         log.info("a command said %s failures (exit status %s)", "no" if failures is None else len(failures), event.exit)
@@ -178,8 +183,8 @@ class Runs:
 
 
 async def _over(takings: Sequence[Taking], root: str) -> None:
-    """Returns when those of this workspace have been taken in."""
-    if takings:
-        await asyncio.wait([one.standing for one in takings])
-    if its := [one.task for one in takings if one.task and one.root == root]:
+    """Returns when those of this workspace have been taken in. It waits for no other's drive."""
+    if its := [one.standing for one in takings if one.may_be_of(root)]:
         await asyncio.wait(its)
+    if ends := [one.task for one in takings if one.task and one.root == root]:
+        await asyncio.wait(ends)
