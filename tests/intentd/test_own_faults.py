@@ -5,7 +5,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -526,10 +526,12 @@ async def test_prompts_that_hang_hold_up_no_question_that_is_prepared_and_none_a
 
 
 class Drive:
-    """A folder whose file system does not answer until it is back."""
+    """A folder whose file system does not answer until it is back: the time of what looks at it is over at once."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, looks: Sequence[Workers]) -> None:
         self._folder = folder
+        self._looks = looks
+        self._loop = asyncio.get_running_loop()
         self.back = threading.Event()
         self.asked_by_loop = 0
         self._stat = Path.stat
@@ -538,17 +540,21 @@ class Drive:
         if str(path).startswith(self._folder):
             if threading.current_thread() is threading.main_thread():
                 self.asked_by_loop += 1
-            else:
+            elif not self.back.is_set():
+                for piece in [piece for workers in self._looks for piece in workers._pieces]:
+                    if piece.thread is threading.current_thread():
+                        self._loop.call_soon_threadsafe(piece.expire)
                 self.back.wait(PATIENCE_S)
         return self._stat(path, **options)
 
 
 @pytest.fixture
-def drive(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drive]:
-    drive = Drive(f"{house.workspace}/mute")
+async def drive(house: House, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Drive]:
+    plan = house.app.planner
+    looks = (house.app.door._looks, house.app.runs._looks)
+    builds = (plan._workers, plan._guess_workers, plan._lookers, plan._guess_lookers)
+    drive = Drive(f"{house.workspace}/mute", (*looks, *builds))
     monkeypatch.setattr(Path, "stat", lambda path, **options: drive.stat(path, **options))
-    for workers in (house.app.door._looks, house.app.runs._looks):
-        monkeypatch.setattr(workers, "_seconds", 0.2)
     yield drive
     drive.back.set()
     assert not drive.asked_by_loop
@@ -591,8 +597,6 @@ async def test_a_workspace_that_turns_mute_holds_up_no_other(
         offering = house.app.offers.all()[0]
         await plan.turn(offering, "explain", 1234)
         monkeypatch.setattr(drive, "_folder", str(house.workspace / "t"))  # where its files are
-        for workers in (plan._workers, plan._guess_workers, plan._lookers, plan._guess_lookers):
-            monkeypatch.setattr(workers, "_seconds", 0.2)
         for _ in range(20):
             with pytest.raises(TurnError, match="too long"):
                 await plan.turn(offering, "explain", 1234)

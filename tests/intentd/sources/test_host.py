@@ -114,20 +114,27 @@ async def test_where_no_thread_can_be_started_or_a_driver_hangs_what_was_seen_la
 ) -> None:
     monkeypatch.setattr(host, "EVERY_S", 0.0)
     told: asyncio.Queue[str | None] = asyncio.Queue()
-    answers = threading.Event()
+    answers, hangs = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
     looks = iter(["hot: 1", NoThread(), "hang", None])
 
     def look() -> str | None:
         seen = next(looks, None)
         if isinstance(seen, Exception):
             raise seen
-        return str(answers.wait(PATIENCE_S)) if seen == "hang" else seen
+        if seen == "hang":
+            loop.call_soon_threadsafe(hangs.set)
+            answers.wait(PATIENCE_S)
+        return seen
 
     watch = HostWatch(look, told.put_nowait)
-    watch._looks._seconds = 0.2
+    watch._looks._seconds = PATIENCE_S
     watching = asyncio.create_task(watch.run())
     async with asyncio.timeout(PATIENCE_S):
-        assert [await told.get(), await told.get()] == ["hot: 1", None]
+        assert await told.get() == "hot: 1"
+        await hangs.wait()
+        watch._looks._pieces[-1].expire()  # as where its time is over
+        assert await told.get() is None
     answers.set()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)

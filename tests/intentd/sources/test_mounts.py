@@ -12,6 +12,7 @@ TABLE = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
 24 22 8:3 / /home rw,relatime - ext4 /dev/sda3 rw
 25 24 0:45 / /home/me/far\040away rw - fuse.sshfs me@there: rw
 26 25 0:46 /x /home/me/far\040away/inner rw - nfs4 there:/x rw
+28 22 0:48 / /tmp rw shared:3 - tmpfs tmpfs rw
 27 22 0:47 / /net rw - autofs /etc/auto.net rw
 """
 
@@ -26,6 +27,7 @@ TABLE = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
         ("/net/there/one", "/net"),
         ("/home/me/one", "/home/me/one"),
         ("/srv/one", "/srv/one"),
+        ("/tmp/one", "/tmp/one"),
         ("", ""),
         ("no/path\udcff", "no/path\udcff"),
     ],
