@@ -147,6 +147,30 @@ async def test_without_a_thread_or_a_descriptor_it_is_tried_again(
             await until(started.exists)
 
 
+async def test_a_fault_while_it_serves_is_not_told_as_one_of_its_start(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = tmp_path / "started"
+
+    async def fail(process: asyncio.subprocess.Process) -> None:
+        await end(process)
+        raise RuntimeError("can't start new thread")
+
+    end = modeld._end
+    monkeypatch.setattr(modeld, "_end", fail)
+    keeper = ModeldKeeper(endpoint, (sys.executable, "-c", LIVE, str(started)))
+    keeper.want()
+    running = asyncio.create_task(keeper.run())
+    await until(lambda: started.exists() and bool(started.read_text()))
+    os.kill(int(started.read_text()), 9)
+    try:
+        await until(lambda: running.done() or bool(keeper.problem))
+        assert "could not be started" not in keeper.problem
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_a_line_that_is_far_too_long_is_passed_over_and_what_comes_behind_it_read(endpoint: str) -> None:
     """A pipe that nobody reads would hold up what modeld logs, and modeld."""
     words = "import sys; sys.stderr.write(1_000_000 * 'x' + '\\n'); sys.exit('modeld: no such model')"

@@ -1,5 +1,6 @@
 """The test of exactness finds what is inexact, yields at once, and leaves tapes alone."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from modeld.backends.base import BackendError, Ids, Scored
 from modeld.backends.fake import FakeBackend
 from modeld.slot import SlotSettings
 from modeld.slot.draft.lengths import LIMIT, UNTILED
+from modeld.slot.exactness import ExactnessTest
 from modelwire.messages import DecodeConfig
 
 MakeBench = Callable[..., Any]
@@ -61,6 +63,32 @@ def test_s3_it_is_stopped_anywhere_and_goes_on_later(bench: MakeBench) -> None:
         times += 1
     assert times >= 2
     assert probed.exactness.verdict == "exact"
+
+
+def test_what_was_stopped_counts_once(bench: MakeBench) -> None:
+    whole = bench(settings=SAMPLE, in_order=False).slot.probe().exactness
+    here = bench(settings=SAMPLE, in_order=False, poll_tokens=64)
+    while not (probed := here.slot.probe()).finished:
+        here.flag.clear()
+        here.flag.after = 60
+    assert probed.exactness == whole
+
+
+def test_it_keeps_no_more_rows_than_it_compares_to(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a large vocabulary each is a megabyte."""
+    kept = list[weakref.ref[Ids]]()
+    most, bits = 0, ExactnessTest._bits
+
+    def counted(self: ExactnessTest, row: int) -> Ids:
+        nonlocal most
+        made = bits(self, row)
+        kept.append(weakref.ref(made))
+        most = max(most, sum(one() is not None for one in kept))
+        return made
+
+    monkeypatch.setattr(ExactnessTest, "_bits", counted)
+    assert bench(settings=SAMPLE).slot.probe().finished
+    assert most <= 1 + 1 + UNTILED + 2
 
 
 def test_s7_it_takes_no_place_from_anybody(bench: MakeBench) -> None:

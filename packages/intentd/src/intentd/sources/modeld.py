@@ -66,12 +66,14 @@ class ModeldKeeper:
 
     async def _serve(self) -> bool:
         """Starts one and waits for its end; whether it had served."""
-        try:
-            async with _pipe() as (lines, theirs):
-                return await self._serve_by(await self._start(theirs), lines)
-        except (OSError, RuntimeError) as fault:  # no program, descriptor, process or thread
-            self.problem = f"modeld could not be started: {getattr(fault, 'strerror', None) or fault}"
-            return False
+        async with contextlib.AsyncExitStack() as pipe:
+            try:
+                lines, theirs = await pipe.enter_async_context(_pipe())
+                process = await self._start(theirs)
+            except (OSError, RuntimeError) as fault:  # no program, descriptor, process or thread
+                self.problem = f"modeld could not be started: {getattr(fault, 'strerror', None) or fault}"
+                return False
+            return await self._serve_by(process, lines)
 
     async def _start(self, theirs: FileIO) -> Process:
         with theirs:

@@ -74,28 +74,34 @@ class ExactnessTest:
         self._advanced = advanced
         self._one, self._two, self._three = sequences
         while self._parts:
+            before = self._largest, self._compared, self._differing
+            expected = list(self._expected)
             try:
-                rows = list(self._parts[0]())
-            except Stopped:
+                for step, row in self._parts[0]():  # not all at once: with a large vocabulary each is a megabyte
+                    self._compare(step, row, expected)
+            except BaseException as fault:
+                self._largest, self._compared, self._differing = before
+                if not isinstance(fault, Stopped):
+                    raise
                 return False
             finally:
                 for sequence in sequences:
                     self._backend.drop(sequence)
-            self._compare(rows)
+            self._expected = expected
             del self._parts[0]
-        self._expected.clear()  # some of a large vocabulary are tens of megabytes
+        self._expected.clear()
         return True
 
-    def _compare(self, rows: Sequence[Row]) -> None:
+    def _compare(self, step: int, row: Ids, expected: list[Ids]) -> None:
+        """The first part's rows are what is expected."""
         if not self._expected:
-            self._expected = [row for _, row in rows]
+            expected.append(row)
             return
-        for step, row in rows:
-            one, other = row.view(np.float32), self._expected[step].view(np.float32)
-            if not np.array_equal(row, self._expected[step]):
-                self._largest = max(self._largest, float(np.abs(one - other).max()), float(np.finfo(np.float32).tiny))
-            self._differing += int(np.argmax(one) != np.argmax(other))
-            self._compared += 1
+        one, other = row.view(np.float32), expected[step].view(np.float32)
+        if not np.array_equal(row, expected[step]):
+            self._largest = max(self._largest, float(np.abs(one - other).max()), float(np.finfo(np.float32).tiny))
+        self._differing += int(np.argmax(one) != np.argmax(other))
+        self._compared += 1
 
     # --- the parts: each gives some rows ------------------------------------------------------------------
 
