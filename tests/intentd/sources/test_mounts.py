@@ -9,9 +9,9 @@ from intentd.sources.mounts import drive
 
 TABLE = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
 23 22 0:22 / /proc rw - proc proc rw
-24 22 8:3 / /home rw,relatime - ext4 /dev/sda3 rw
-25 24 0:45 / /home/me/far\040away rw - fuse.sshfs me@there: rw
-26 25 0:46 /x /home/me/far\040away/inner rw - nfs4 there:/x rw
+24 22 8:3 / /data rw,relatime - ext4 /dev/sda3 rw
+25 24 0:45 / /data/me/far\040away rw - fuse.sshfs me@there: rw
+26 25 0:46 /x /data/me/far\040away/inner rw - nfs4 there:/x rw
 28 22 0:48 / /tmp rw shared:3 - tmpfs tmpfs rw
 27 22 0:47 / /net rw - autofs /etc/auto.net rw
 """
@@ -20,12 +20,12 @@ TABLE = r"""22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
 @pytest.mark.parametrize(
     ("path", "known"),
     [
-        ("/home/me/far away", "/home/me/far away"),
-        ("/home/me/far away/one/two", "/home/me/far away"),
-        ("/home/me/far away/inner/one", "/home/me/far away/inner"),
-        ("/home/me/far away too/one", "/home/me/far away too/one"),
+        ("/data/me/far away", "/data/me/far away"),
+        ("/data/me/far away/one/two", "/data/me/far away"),
+        ("/data/me/far away/inner/one", "/data/me/far away/inner"),
+        ("/data/me/far away too/one", "/data/me/far away too/one"),
         ("/net/there/one", "/net"),
-        ("/home/me/one", "/home/me/one"),
+        ("/data/me/one", "/data/me/one"),
         ("/srv/one", "/srv/one"),
         ("/tmp/one", "/tmp/one"),
         ("", ""),
