@@ -20,6 +20,8 @@ from modeld.models.packaged import packaged
 from modeld.models.requantised import requantised
 from modeld.slot.exactness import ExactnessTest
 
+pytestmark = pytest.mark.timeout(900)  # a thousand rows one by one, while others compute
+
 THREADS = 1  # on a busy machine two threads wait for each other; the bits are the same
 SAMPLE = inspect.getsource(argparse)
 
