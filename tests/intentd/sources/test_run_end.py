@@ -131,7 +131,7 @@ def test_an_ignored_signal_reaches_a_command_that_handles_it(environment: Enviro
         + (
             "signal.signal(signal.SIGINT, lambda *_: sys.exit(9))\n"
             "assert signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN\n"
-            "print('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"  # one that comes before a pause is not seen in it
+            "print('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"  # a pause misses what came before
         )
     )
     command = subprocess.Popen(
