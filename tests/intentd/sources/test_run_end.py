@@ -126,13 +126,10 @@ def test_a_signal_to_the_wrapper_reaches_the_command_once(environment: Environme
 
 def test_an_ignored_signal_reaches_a_command_that_handles_it(environment: Environment) -> None:
     """I1: and one that does not goes on ignoring it, as what a script starts with `&`."""
-    script = (
-        "import signal, sys, time\n"
-        + (
-            "signal.signal(signal.SIGINT, lambda *_: sys.exit(9))\n"
-            "assert signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN\n"
-            "print('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"  # a pause misses what came before
-        )
+    script = "import signal, sys, time\n" + (
+        "signal.signal(signal.SIGINT, lambda *_: sys.exit(9))\n"
+        "assert signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN\n"
+        "print('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"  # a pause misses what came before
     )
     command = subprocess.Popen(
         [*WRAPPER, PYTHON, "-c", script],
