@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 
@@ -128,6 +129,36 @@ def test_what_reads_and_is_continued_behind_its_shells_back_reads_on_after_fg(
     screen.type(b"word\r")
     screen.until(b"word\r\nword\r\n", mark)
     screen.type(b"\x03")
+    screen.until(b"ready> ", mark)
+    screen.type(b"exit\r")
+    screen.end()
+
+
+def test_a_key_that_signals_behind_fg_reaches_the_command(open_screen: Open, tmp_path: Path) -> None:
+    """I1: also where the command's terminal is not given back to it yet."""
+    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    screen.until(b"ready> ")
+    file = tmp_path / "pid"
+    screen.type(f"{' '.join(WRAPPER)} {SH} -c 'echo $$ >{file}; echo started; exec cat'\r".encode())
+    screen.until(b"started\r\n")
+    pid = int(file.read_text())
+    screen.type(b"\x1a")
+    screen.until(b"ready> ", screen.seen.index(b"started"))
+    while is_in_front(pid):
+        time.sleep(0.01)
+    monitor = psutil.Process(pid).parent()
+    assert monitor
+    monitor.suspend()
+    try:
+        mark = len(screen.seen)
+        screen.type(b"fg\r")
+        screen.until(b"exec cat'\r\n", mark)
+        while termios.tcgetattr(screen.master)[3] & termios.ISIG:  # until the wrapper has the keys
+            time.sleep(0.01)
+        screen.type(b"\x03")
+        time.sleep(0.3)  # for a wrapper that does not wait for its monitor to let it go
+    finally:
+        monitor.resume()
     screen.until(b"ready> ", mark)
     screen.type(b"exit\r")
     screen.end()

@@ -91,7 +91,9 @@ class Settings:
     draft: str = _option(
         _choice("on", "off"), "copy ahead from the prompt and answers where that pays; same text, sooner", default="on"
     )
-    device: str = _option(_choice(*DEVICES), "what openvino computes on", default="CPU")
+    device: str = _option(
+        _choice(*DEVICES), "what openvino computes on; GPU and AUTO are refused so far", default="CPU"
+    )
     lookup: str = _option(
         _choice("on", "off"), "openvino copies ahead from the prompt: faster edits, slower other answers", default="off"
     )
