@@ -22,7 +22,7 @@ from bench.daemons import private_runtime, progress, show
 from bench.decode_pairs import Generator, Played, Players
 from bench.decode_rows import Row, row, rows
 from bench.lookup import LookupSettings, lookup
-from bench.options import add_model, logs_of, model_of, modeld, parser
+from bench.options import add_model, logs_of, model_of, modeld, parser, require
 from bench.peer import PeerSettings, peer
 from bench.recordings import Tokeniser, edits, novel
 from bench.results import Result, header, write
@@ -168,6 +168,7 @@ def main() -> int:
     options = made.parse_args()
     if options.backend == "openvino":
         return of_openvino(options)
+    require("xllamacpp", "matplotlib")
     result = run(options)
     progress("")
     write(result, options.out)

@@ -1,6 +1,7 @@
 """Owns the options that the measurements share, and the modeld that is started from them."""
 
 import argparse
+import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,13 @@ def add_model(made: argparse.ArgumentParser) -> None:
     made.add_argument("--threads", type=int, default=os.cpu_count() or 2, help="of both servers")
     made.add_argument("--context", type=int, default=8192, help="of both servers, in tokens")
     made.add_argument("--seed", type=int, default=1, help="of everything that is drawn by chance")
+
+
+def require(*packages: str) -> None:
+    """Ends a measurement before it begins, where it could not be finished."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SystemExit(f"{' and '.join(missing)} not installed: `make setup-bench` does it")
 
 
 def model_of(options: argparse.Namespace) -> Path:

@@ -17,7 +17,7 @@ from bench.corpus.tasks import Task, tasks
 from bench.daemons import progress
 from bench.decode_pairs import Generator
 from bench.lookup import LookupSettings, lookup
-from bench.options import add_model, logs_of, model_of, parser
+from bench.options import add_model, logs_of, model_of, parser, require
 from bench.peer import PeerSettings, peer
 from bench.results import Result, machine, write
 
@@ -78,6 +78,7 @@ def main() -> int:
     made = parser("bench.peer_drafts", __doc__, "--threads 2")
     add_model(made)
     options = made.parse_args()
+    require("xllamacpp")
     model = model_of(options)
     chosen = [next(task for task in tasks() if task.group == group) for group in GROUPS]
     found: dict[str, list[float]] = {}

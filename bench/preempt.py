@@ -17,7 +17,7 @@ from bench import plot
 from bench.asking import ask
 from bench.daemons import private_runtime, progress, show
 from bench.interruptions import CHUNK, SHORT, Plan, Trials
-from bench.options import add_model, logs_of, model_of, modeld, parser
+from bench.options import add_model, logs_of, model_of, modeld, parser, require
 from bench.peer import Peer, PeerSettings, peer
 from bench.prompts import Corpus, text
 from bench.results import Result, header, spread, write
@@ -105,6 +105,7 @@ def main() -> int:
     made.add_argument("--peer-requests", type=int, default=12)
     add_model(made)
     options = made.parse_args()
+    require("xllamacpp", "matplotlib")
     result = run(options)
     progress("")
     write(result, options.out)

@@ -22,8 +22,7 @@ import numpy as np
 
 from bench import plot
 from bench.daemons import progress, show
-from bench.options import parser
-from bench.random_model import random_model
+from bench.options import parser, require
 from bench.results import Result, machine, write
 from modeld.backends.base import Ids
 from modeld.backends.flag import LocalFlag
@@ -40,9 +39,17 @@ OTHERS = (0, 2048, 4096, 6144)
 """Cells that other tapes hold."""
 ENOUGH = 0.65
 """Of the fast prefill rate: `exact` is the default where it reaches this."""
+
+
+def _random() -> Path:
+    from bench.random_model import random_model  # it needs what `require` asks for
+
+    return random_model()
+
+
 MODELS: dict[str, Callable[[], Path]] = {
     "packaged": lambda: requantised(packaged(), quantise),
-    "random": random_model,
+    "random": _random,
 }
 
 
@@ -201,6 +208,7 @@ def main() -> int:
     made.add_argument("--steps", type=int, default=20, help="decode steps for each figure")
     made.add_argument("--threads", type=int, default=LlamaSettings().threads)
     options = made.parse_args()
+    require("gguf", "matplotlib")
     if options.tokens < DEPTH:
         made.error(f"--tokens must be at least {DEPTH}: steps are measured at that depth")
     result = run(options)

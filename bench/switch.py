@@ -16,7 +16,7 @@ from attrs import asdict, define, field, frozen
 
 from bench.asking import ask
 from bench.daemons import private_runtime, progress, show
-from bench.options import add_model, logs_of, model_of, modeld, parser
+from bench.options import add_model, logs_of, model_of, modeld, parser, require
 from bench.peer import Peer, PeerSettings, peer
 from bench.prompts import Corpus, length, text
 from bench.results import Result, header, spread, write
@@ -151,6 +151,7 @@ def main() -> int:
     made.add_argument("--tokens", type=int, default=2000, help="of each client's context")
     add_model(made)
     options = made.parse_args()
+    require("xllamacpp")
     result = run(options)
     progress("")
     write(result, options.out)

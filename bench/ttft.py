@@ -17,7 +17,7 @@ from attrs import frozen
 from bench import plot
 from bench.asking import ask
 from bench.daemons import private_runtime, progress, show
-from bench.options import add_model, logs_of, model_of, modeld, parser
+from bench.options import add_model, logs_of, model_of, modeld, parser, require
 from bench.peer import Peer, PeerSettings, peer
 from bench.prompts import Words, cut, length, source_code, text
 from bench.results import Result, header, write
@@ -190,6 +190,7 @@ def main() -> int:
     made.add_argument("--reps", type=int, default=5, help=f"of hits and warm ones; at most {COLD_REPS} cold ones")
     add_model(made)
     options = made.parse_args()
+    require("xllamacpp", "matplotlib")
     result, rows = run(options)
     progress("")
     write(result, options.out)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.options import add_model, parser
+from bench.options import add_model, parser, require
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,9 @@ def test_a_result_is_named_after_its_backend(arguments: list[str], out: str) -> 
     made = parser("bench.ttft", None, "")
     add_model(made)
     assert made.parse_args(arguments).out == Path(out)
+
+
+def test_what_is_not_installed_is_said_before_anything_is_measured() -> None:
+    require("attrs")
+    with pytest.raises(SystemExit, match=r"^no_such_engine and no_such_plots not installed: `make setup-bench` does it$"):
+        require("no_such_engine", "attrs", "no_such_plots")
