@@ -25,5 +25,5 @@ def test_a_result_is_named_after_its_backend(arguments: list[str], out: str) -> 
 
 def test_what_is_not_installed_is_said_before_anything_is_measured() -> None:
     require("attrs")
-    with pytest.raises(SystemExit, match="^no_such_engine and no_such_plots not installed: `make"):
+    with pytest.raises(SystemExit, match=r"^no_such_engine and no_such_plots not installed: `make"):
         require("no_such_engine", "attrs", "no_such_plots")
