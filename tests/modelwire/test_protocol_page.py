@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sys
 import typing
@@ -110,7 +111,12 @@ def example(directory: Path) -> Path:
 
 async def run(path: Path, daemon: ScriptedDaemon) -> tuple[str, int | None]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(path), daemon.endpoint, "Why?", stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        str(path),
+        daemon.endpoint,
+        "Why?",
+        env={**os.environ, "GUESSAHEAD_MODELD": daemon.endpoint},
+        stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await asyncio.wait_for(process.communicate(), 2 * PATIENCE_S)
     return output.decode(), process.returncode
@@ -138,3 +144,12 @@ async def test_the_pages_client_says_beat_while_it_waits(daemon: ScriptedDaemon,
 
     output, _ = await asyncio.gather(run(example, daemon), release())
     assert output[0].startswith("Hello, world")
+
+
+async def test_the_pages_client_with_modelwire_runs_as_it_stands_there(daemon: ScriptedDaemon, directory: Path) -> None:
+    source = re.search(r"```python\n(.*?)```", section("With modelwire"), re.DOTALL)
+    assert source
+    path = directory / "client.py"
+    path.write_text(source[1])
+    assert await run(path, daemon) == ("Hello, world", 0)
+    assert daemon.received(Turn)[0].prefix == (ChatMessage(role="user", content="What is a tape?"),)
