@@ -1,6 +1,7 @@
 """I1: keys, jobs, window sizes and what the terminal is set to are as without `run`."""
 
 import os
+import select
 import signal
 import termios
 import time
@@ -8,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from intentd.sources.descriptors import is_ready
 from tests.intentd.sources.wrapping import (
     BASH,
     LIMIT_S,
     PYTHON,
     SH,
     WRAPPER,
+    Environment,
     Open,
     both_on_a_terminal,
+    started,
 )
 
 
@@ -285,3 +289,36 @@ def test_a_signal_while_the_output_is_stuck_leaves_the_terminal_as_before(open_s
         os.kill(screen.pid, signal.SIGTERM)
         os.sched_yield()
     assert screen.settings()[1] & termios.OPOST
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell that edits its line")
+def test_a_command_in_a_session_of_its_own_leaves_the_keys_to_the_shell(open_screen: Open, tmp_path: Path) -> None:
+    """I1: as a server that is started with `setsid`."""
+    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    screen.until(b"ready> ")
+    file = tmp_path / "pid"
+    screen.type(f"setsid {' '.join(WRAPPER)} {SH} -c 'echo $$ >{file}; echo be''gun; exec sleep 60'\r".encode())
+    screen.until(b"begun\r\n")
+    try:
+        assert screen.settings()[3] & termios.ISIG
+        for number in range(9):
+            screen.type(b"echo o''ne%d\r" % number)
+            screen.until(b"one%d\r\n" % number)
+    finally:
+        os.kill(int(file.read_text()), signal.SIGTERM)
+
+
+def test_a_terminal_that_controls_nobody_gives_its_keys_to_what_reads(environment: Environment) -> None:
+    """I1: in a session that was given a terminal and has not taken it."""
+    master, slave = os.openpty()
+    ask = [*WRAPPER, SH, "-c", "read x; echo got $x; read x; echo got $x"]
+    with started(ask, env=environment, stdin=slave, stdout=slave, stderr=slave, start_new_session=True) as command:
+        seen = b""
+        for word in (b"one", b"two"):
+            os.write(master, word + b"\r")
+            while b"got " + word not in seen:
+                assert is_ready(master, select.POLLIN, LIMIT_S * 1000), f"seen {seen!r}"
+                seen += os.read(master, 100)
+        assert command.wait(LIMIT_S) == 0
+    os.close(master)
+    os.close(slave)

@@ -74,11 +74,22 @@ class TerminalPair:
             fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
 
     def is_foreground(self) -> bool:
-        """Whether the person's keys are ours. A terminal that controls nobody's jobs is always ours."""
+        """Whether the person's keys may be ours. A terminal that does not control us may be, once they are asked for."""
+        return self._group_in_front() in (os.getpgrp(), None)
+
+    def _group_in_front(self) -> int | None:
+        """None where the terminal controls nobody, or another session."""
         try:
-            return os.tcgetpgrp(self.outer) == os.getpgrp()
+            return os.tcgetpgrp(self.outer)
         except OSError:
-            return True
+            return None
+
+    def claim(self) -> bool:
+        """Enters the foreground before the command asks for it, where nobody else can want the keys."""
+        if self._shared or self._group_in_front() != os.getpgrp():
+            return False
+        self.enter_foreground()
+        return True
 
     def has_groups(self, *, inner: int, outer: int) -> bool:
         """Whether these process groups are the ones that either terminal's keys signal."""

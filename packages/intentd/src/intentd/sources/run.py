@@ -178,9 +178,7 @@ class Command:
     def _choose_ground(self) -> bool:
         if not self._pair:
             return False
-        if self._outlets.interactive and self._pair.is_foreground():
-            self._pair.enter_foreground()
-        else:
+        if not self._pair.claim():
             self._pair.enter_background()
         return self._pair.raw
 
@@ -308,9 +306,9 @@ class Command:
             pair.restore()
         self._forward_all()  # who has continued us meanwhile means the command
         stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
-        if pair and (was_raw or self._outlets.interactive) and pair.is_foreground():
+        if pair and was_raw and pair.is_foreground():
             pair.enter_foreground()
-        elif pair:
+        elif pair and not pair.claim():
             pair.enter_background()
 
     def _drain(self) -> None:
