@@ -70,16 +70,16 @@ class Screen:
         deadline = time.monotonic() + DEADLINE_S
         while text not in self.seen[since:]:
             assert time.monotonic() < deadline, f"{text!r} never came; seen {self.seen!r}"
-            assert self._read(0.1) is not False, f"ended without {text!r}: {self.seen!r}"
+            assert self.read(0.1) is not False, f"ended without {text!r}: {self.seen!r}"
 
     def end(self) -> tuple[bytes, int]:
         """Everything that was printed, and the wait status."""
         deadline = time.monotonic() + DEADLINE_S
-        while self._read(0.1) is not False:
+        while self.read(0.1) is not False:
             assert time.monotonic() < deadline, f"it never ended; seen {self.seen!r}"
             done, status = os.waitpid(self.pid, os.WNOHANG)
             if done:
-                while self._read(1.0):  # at its end at once, where nobody else holds the terminal
+                while self.read(1.0):  # at its end at once, where nobody else holds the terminal
                     pass
                 self.pid = 0
                 return self.seen, status
@@ -92,7 +92,7 @@ class Screen:
         deadline = time.monotonic() + MUCH_S
         while count > 0:
             assert time.monotonic() < deadline, f"{count} bytes never came"
-            assert self._read(0.1) is not False, f"ended {count} bytes too early"
+            assert self.read(0.1) is not False, f"ended {count} bytes too early"
             count, self.seen = count - len(self.seen), b""
         assert count == 0, f"{-count} bytes too many came"
 
@@ -111,7 +111,7 @@ class Screen:
             os.waitpid(self.pid, 0)
         os.close(self.master)
 
-    def _read(self, timeout: float) -> bool | None:
+    def read(self, timeout: float) -> bool | None:
         """True for something, None for nothing yet, False at the end."""
         if not select.select([self.master], [], [], timeout)[0]:
             return None

@@ -322,3 +322,49 @@ def test_a_terminal_that_controls_nobody_gives_its_keys_to_what_reads(environmen
         assert command.wait(LIMIT_S) == 0
     os.close(master)
     os.close(slave)
+
+
+SIDE_BY_SIDE = """
+import subprocess, sys
+ready, gate, order, *run = sys.argv[1:]
+first = subprocess.Popen([*run, "sh", "-c", f"echo >{ready}; read x <{gate}"])
+open(ready).read()
+asks = "stty -a | grep -v -e speed -e ixon; stty -echo; echo asked; read x; echo got $x; stty echo"
+second = subprocess.Popen([*run, "sh", "-c", asks])
+if order == "first":
+    first.wait()
+    print("one has ended")
+second.wait()
+print("the other has ended")
+if order != "first":
+    open(gate, "w").close()
+    first.wait()
+"""
+
+
+@pytest.mark.parametrize("order", ["first", "second"])
+def test_several_side_by_side_leave_the_terminal_as_it_was_and_get_what_they_ask_for(
+    open_screen: Open, tmp_path: Path, order: str
+) -> None:
+    """I1: under a task runner. Whichever ends first."""
+    ready, gate = tmp_path / "ready", tmp_path / "gate"
+    os.mkfifo(ready)
+    os.mkfifo(gate)
+    ends = []
+    for wrapper in ((), WRAPPER):
+        words = [PYTHON, "-c", SIDE_BY_SIDE, str(ready), str(gate), order, *wrapper]
+        screen = open_screen([SH, "-c", 'stty -ixon; stty -a; "$@"; stty -a', SH, *words], wrapped=False)
+        screen.until(b"asked\r\n")
+        if order == "first":
+            gate.write_bytes(b"\n")
+            screen.until(b"one has ended\r\n")
+        deadline = time.monotonic() + LIMIT_S
+        while b"got" not in screen.seen:  # one beside it may take them
+            assert time.monotonic() < deadline, f"it got none; seen {screen.seen!r}"
+            screen.type(b"word\r")
+            screen.read(0.1)
+        assert screen.end()[1] == 0
+        _, before, after = screen.seen.split(b"speed ")
+        assert after == b"\r\n".join(before.split(b"\r\n")[: after.count(b"\n")]) + b"\r\n"
+        ends.append(screen.seen.partition(b"asked")[0])
+    assert ends[1] == ends[0]

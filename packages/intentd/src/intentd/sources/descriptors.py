@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_ANY_TERMINAL = os.makedev(5, 0)
+ANY_TERMINAL = os.makedev(5, 0)
 _MOST_FDS = 1 << 20
 
 
@@ -165,4 +165,4 @@ def _is_open(fd: int) -> bool:
 def _same_terminal(one: int, other: int) -> bool:
     """/dev/tty is another device, and any terminal: ours, as far as it matters."""
     one_device, other_device = os.fstat(one).st_rdev, os.fstat(other).st_rdev
-    return one_device == other_device or _ANY_TERMINAL in (one_device, other_device)
+    return one_device == other_device or ANY_TERMINAL in (one_device, other_device)

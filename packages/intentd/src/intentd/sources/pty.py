@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from intentd.sources.claim import Claim
 from intentd.sources.descriptors import access, is_ready
 from intentd.sources.pump import write_all
 
@@ -43,7 +44,8 @@ class TerminalPair:
 
     In the *foreground* the outer one is raw, keys go to the inner one, and the inner one does all processing. In the
     *background* (a job with `&`) the outer one stays as it is and does the processing. Where the foreground is *shared*
-    with others (a pipeline), the outer one is left to them but for the moments in which raw output passes.
+    with others (a pipeline), the outer one is left to them but for the moments in which raw output passes. Of several
+    wrappers in one foreground the first claims it; another has it beside that one, once its command asks for keys.
     """
 
     def __init__(self, outer: int, *, shared: bool) -> None:
@@ -52,19 +54,21 @@ class TerminalPair:
         self._outer_lock = threading.RLock()  # a signal's handler may restore what is just being set
         self._lifts = False
         self._lifted = 0
+        self._claim = Claim(outer)
         self._before = termios.tcgetattr(outer)
         self.master, self.slave = os.openpty()
         self._inner = os.ttyname(self.slave)
         os.set_blocking(self.master, False)
         self.copy_size()
         self._copy_settings()
+        self._claim.give_up()
         self._settled = False
         self._keys = b""
         self.raw = False
         self.hung_up = False
 
     def _copy_settings(self) -> None:
-        termios.tcsetattr(self.master, termios.TCSANOW, termios.tcgetattr(self.outer))
+        termios.tcsetattr(self.master, termios.TCSANOW, self._outer_settings())
         self._oflag_hidden = 0
         self._given = termios.tcgetattr(self.master)
 
@@ -74,7 +78,7 @@ class TerminalPair:
             fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
 
     def is_foreground(self) -> bool:
-        """Whether the person's keys may be ours. A terminal that does not control us may be, once they are asked for."""
+        """Whether the person's keys may be ours. Those of a terminal that does not control us may, once asked for."""
         return self._group_in_front() in (os.getpgrp(), None)
 
     def _group_in_front(self) -> int | None:
@@ -86,10 +90,15 @@ class TerminalPair:
 
     def claim(self) -> bool:
         """Enters the foreground before the command asks for it, where nobody else can want the keys."""
-        if self._shared or self._group_in_front() != os.getpgrp():
+        if self._shared or self._group_in_front() != os.getpgrp() or not self._claim.take():
             return False
         self.enter_foreground()
         return True
+
+    def _outer_settings(self) -> list[Any]:
+        """Those that the person gave it; but what another wrapper has changed nobody knows."""
+        settings = termios.tcgetattr(self.outer)
+        return settings if settings[_LFLAG] & termios.ICANON or self._claim.take() else _sane(settings)
 
     def has_groups(self, *, inner: int, outer: int) -> bool:
         """Whether these process groups are the ones that either terminal's keys signal."""
@@ -107,9 +116,10 @@ class TerminalPair:
         self._process_inside(True)
         self._lifts = self._shared
         with self._outer_lock:
+            self._claim.take()
             if not self.raw:
                 with contextlib.suppress(termios.error):
-                    self._before = termios.tcgetattr(self.outer)
+                    self._before = self._outer_settings()
                 self._before[_OFLAG] |= self._lifted
             self._set_outer(_raw(self._before, process_output=self._shared and not self._lifted))
             self.raw = True
@@ -134,7 +144,7 @@ class TerminalPair:
     def enter_background(self) -> None:
         """Leaves the keys to others: to the rest of the pipeline, or to the shell where this job has the `&`."""
         self.restore()
-        self._lifts = self._shared and self.is_foreground()
+        self._lifts = self.is_foreground()
         self._process_inside(self._lifts)
 
     def write(self, fd: int, data: bytes) -> bool:
@@ -175,12 +185,16 @@ class TerminalPair:
     def restore(self) -> None:
         """Puts the outer terminal back as it was, also where output is stuck in it."""
         self._lower()
+        self.succeed()
         if self.raw:
-            self._set_outer(self._before)
+            if self._claim.alone:  # else the other one will do so
+                self._set_outer(self._before)
             self.raw = False
+        self._claim.give_up()
 
     def leave(self) -> None:
         """At the command's end: settings that it has changed for good (`stty`) come out, as without us."""
+        self.succeed()
         if self.raw:
             with contextlib.suppress(termios.error):
                 left = termios.tcgetattr(self.master)
@@ -190,6 +204,18 @@ class TerminalPair:
         self._lifts = False
         self.restore()
         self._process_inside(False)  # what the command leaves behind may print on
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether another wrapper has claimed the foreground that we are in."""
+        return self.raw and not self._claim.alone
+
+    def succeed(self) -> None:
+        """That one may have ended. Whoever is not killed has put the terminal back as it was."""
+        if self.is_beside and self._claim.take():
+            with contextlib.suppress(termios.error):
+                self.raw = not termios.tcgetattr(self.outer)[_LFLAG] & termios.ICANON
+            self.enter_foreground()
 
     def wants(self) -> tuple[bool, bool]:
         """Whether to wait for (keys of the outer terminal, room in the inner one)."""
@@ -243,6 +269,15 @@ class TerminalPair:
     def _set_outer(self, settings: list[Any]) -> None:
         with contextlib.suppress(termios.error), _no_stop():
             termios.tcsetattr(self.outer, termios.TCSANOW, settings)
+
+
+def _sane(settings: list[Any]) -> list[Any]:
+    """What `_raw` takes away, as terminals mostly have it."""
+    sane = list(settings)
+    sane[_IFLAG] |= termios.ICRNL | termios.IXON
+    sane[_OFLAG] |= termios.OPOST
+    sane[_LFLAG] |= termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN
+    return sane
 
 
 def _raw(settings: list[Any], *, process_output: bool) -> list[Any]:

@@ -41,6 +41,7 @@ _LACKS = (OSError, RuntimeError, MemoryError, termios.error)
 """What is raised where a process, a thread, memory, a descriptor or a terminal cannot be had."""
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
 _LENT_S = 1.0
+_BESIDE_MS = 50.0
 
 
 class Reporter(Protocol):
@@ -204,6 +205,8 @@ class Command:
                 self._read_back()
             if self._woken in ready:
                 self._forward_all()
+            if self._pair:
+                self._pair.succeed()
             if self._pair and self._pair.outer in ready:
                 self._pair.take_keys()
             if self._pair and self._pair.master in ready:
@@ -228,7 +231,12 @@ class Command:
                 watch.register(self._pair.outer, select.POLLIN)
             if room:
                 watch.register(self._pair.master, select.POLLOUT)
-        return {fd for fd, _ in watch.poll(QUIET_S * 500 if self._reads_on else None)}
+        return {fd for fd, _ in watch.poll(self._patience_ms())}
+
+    def _patience_ms(self) -> float | None:
+        if self._pair and self._pair.is_beside:
+            return _BESIDE_MS
+        return QUIET_S * 500 if self._reads_on else None
 
     def _give_keys(self, pair: TerminalPair) -> None:
         """Those that signal do so to all that is in the foreground; the inner terminal knows only of the command."""
