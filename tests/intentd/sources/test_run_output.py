@@ -5,6 +5,8 @@ import select
 import signal
 import socket
 import subprocess
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -223,3 +225,38 @@ def test_another_reader_may_come_to_a_fifo(environment: Environment, tmp_path: P
             opened.flush()
             assert second.read() == "b\n"
         assert run.wait(LIMIT_S) == 3
+
+
+BESIDE = """
+import os, subprocess, sys
+gate, *words = sys.argv[1:]
+command = subprocess.Popen(words)
+open(gate).read()
+os.write(1, b"one\\ntwo\\n")
+command.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "before", ["true", "printf 'bare\\nline\\n'", "stty -opost; printf 'bare\\n'; stty opost", "yes | head -n 100000"]
+)
+def test_what_others_print_beside_the_command_has_its_ends_of_line(
+    open_screen: Open, tmp_path: Path, before: str
+) -> None:
+    """I1: a server in the background, the rest of a build. Also behind what is passed on as it is."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    outputs = []
+    for wrapper in ((), WRAPPER):
+        command = f"{before}; echo begun; read x; echo over"
+        screen = open_screen([PYTHON, "-c", BESIDE, str(gate), *wrapper, SH, "-c", command], wrapped=False)
+        screen.until(b"begun\r\n")
+        deadline = time.monotonic() + LIMIT_S
+        while not screen.settings()[1] & termios.OPOST:
+            assert time.monotonic() < deadline, "it stayed as for what is passed on as it is"
+        gate.write_bytes(b"")
+        screen.until(b"two")
+        screen.type(b"\r")
+        outputs.append(screen.end())
+    assert outputs[0][0].endswith(b"begun\r\none\r\ntwo\r\n\r\nover\r\n")
+    assert outputs[1] == outputs[0]
