@@ -16,16 +16,15 @@ from typing import Any
 from intentd.sources.claim import Claim
 from intentd.sources.descriptors import access, is_ready
 from intentd.sources.pump import TOGETHER_BYTES, write_all
+from intentd.sources.typed_ahead import KEYS_LIMIT, give_quietly, put_back, take_unread
 
 _IFLAG, _OFLAG, _CFLAG, _LFLAG, _CC = 0, 1, 2, 3, 6
-KEYS_LIMIT = 4096
 _COMMON_LINES = termios.OPOST | termios.ONLCR
 _LINES_MASK = (
     _COMMON_LINES | termios.OCRNL | termios.ONOCR | termios.ONLRET | termios.OLCUC | termios.OFILL | termios.TABDLY
 )
 _LULL_MS = 10
 """To change a terminal takes it half a millisecond: not in each gap of much output."""
-_ECHOES = termios.ECHO | termios.ECHONL
 
 
 def outer_terminal(terminals: Sequence[int]) -> int | None:
@@ -46,8 +45,8 @@ class TerminalPair:
 
     In the *foreground* the outer one is raw, keys go to the inner one, and the inner one does all processing; but the
     outer one processes what others print, but for the moments in which raw output passes. In the *background* (a job
-    with `&`) the outer one stays as it is and does all of it. Where the foreground is *shared* with others (a pipeline),
-    the keys are left to them until the command asks. Of several wrappers in one foreground the first claims it; another
+    with `&`) the outer one stays as it is and does all of it. Where the foreground is *shared* (a pipeline), the keys
+    are left to others until the command asks. Of several wrappers in one foreground the first claims it; another
     has it beside that one, once its command asks.
     """
 
@@ -134,15 +133,12 @@ class TerminalPair:
         if not is_ready(self.outer, select.POLLIN, 0):
             return
         self.take_keys()
-        with contextlib.suppress(OSError, termios.error):
-            inner = os.open(self._inner, os.O_RDWR | os.O_NOCTTY)
-            settings: list[Any] = termios.tcgetattr(inner)
-            quiet = [*settings[:_LFLAG], settings[_LFLAG] & ~_ECHOES, *settings[_LFLAG + 1 :]]
-            termios.tcsetattr(inner, termios.TCSANOW, quiet)
-            self.give_keys()
-            is_ready(inner, select.POLLIN, 0)  # Linux takes keys in later, but before it answers this
-            termios.tcsetattr(inner, termios.TCSANOW, settings)
-            os.close(inner)
+        give_quietly(self._inner, self.give_keys)
+
+    def _put_back(self) -> None:
+        """What the command has not read is the next one's, as without us."""
+        if self._group_in_front() == os.getpgrp():
+            put_back(self.outer, take_unread(self._inner) + self._keys)
 
     def enter_background(self) -> None:
         """Leaves the keys to others: to the rest of the pipeline, or to the shell where this job has the `&`."""
@@ -210,6 +206,7 @@ class TerminalPair:
                 left[_OFLAG] |= self._oflag_hidden
                 if left != self._given:
                     self._before = left
+            self._put_back()
         self._lifts = False
         self.restore()
         self._process_inside(False)  # what the command leaves behind may print on
