@@ -177,6 +177,23 @@ def test_a_wrapper_that_is_killed_takes_its_command_along(environment: Environme
             psutil.Process(pid).wait(LIMIT_S)
 
 
+@pytest.mark.parametrize(("before", "handler"), [("", "trap : HUP;"), ("trap '' HUP;", "")])
+def test_what_outlives_its_terminal_ends_with_a_wrapper_that_is_killed(
+    open_screen: Open, before: str, handler: str
+) -> None:
+    """I1: `timeout -s KILL` of a server that reads its settings anew, or of a job behind `nohup`."""
+    script = f"{handler} echo $$.; while :; do sleep 0.1; done"
+    screen = open_screen([SH, "-c", f"{before} exec {' '.join(WRAPPER)} {SH} -c '{script}'"], wrapped=False)
+    screen.until(b".\r\n")
+    command = psutil.Process(int(screen.seen.partition(b".")[0]))
+    try:
+        os.kill(screen.pid, signal.SIGKILL)
+        command.wait(LIMIT_S)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            command.kill()
+
+
 @pytest.mark.parametrize(("on_terminal", "source"), [(False, ""), (True, ""), (True, "< /dev/null")])
 def test_a_child_that_the_command_leaves_behind_holds_nothing_up_and_loses_nothing(
     open_screen: Open, environment: Environment, tmp_path: Path, on_terminal: bool, source: str

@@ -167,8 +167,8 @@ class _Attendance:
             if self._channel.fileno() in ready and not self._take_order():
                 watch.unregister(self._channel)
                 self._alone, self._lent, self._unanswered = True, False, 0
-                if ended is None:
-                    _wrapper_is_gone(self._launch, self._pid)
+                if ended is None:  # by SIGKILL: all else is passed on. Who sent it meant the command
+                    _kill_group(self._pid, signal.SIGKILL)
 
     def _look(self) -> int | None:
         """What has become of the command: its wait status where it has ended."""
@@ -244,20 +244,12 @@ def _report(channel: socket.socket, pid: int, status: int) -> None:
 
 
 def _let_signals_pass(pid: int) -> None:
-    """The wrapper forwards signals. Only the end of the terminal (our wrapper was killed) comes to us alone."""
+    """The wrapper forwards signals. Only the end of the terminal (the person's is gone) comes to us alone."""
     for name in ("INT", "QUIT", "TERM", "TSTP", "TTIN", "TTOU", "USR1", "USR2", "ALRM", "WINCH"):
         signal.signal(signal.Signals[f"SIG{name}"], signal.SIG_IGN)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: _hang_up(pid))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _wrapper_is_gone(launch: Launch, pid: int) -> None:
-    """Somebody killed it, who meant the command."""
-    if launch.slave is None:
-        _kill_group(pid, signal.SIGKILL)
-    else:
-        _hang_up(pid)
 
 
 def _hang_up(pid: int) -> None:
