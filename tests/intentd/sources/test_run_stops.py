@@ -164,6 +164,68 @@ def test_a_key_that_signals_behind_fg_reaches_the_command(open_screen: Open, tmp
     screen.end()
 
 
+def test_who_stops_the_command_alone_stops_no_script_around_it(open_screen: Open) -> None:
+    """I1: SIGSTOP is no key's, and who sends SIGCONT then does not know of the script."""
+    script = f"{' '.join(WRAPPER)} {SH} -c 'echo $$.; exec cat'; echo goes on"
+    screen = open_screen([SH, "-c", script], wrapped=False)
+    screen.until(b".\r\n")
+    command = psutil.Process(int(screen.seen.partition(b".")[0]))
+    wrapper = psutil.Process(screen.pid).children()[0]
+    command.suspend()
+    wait_until_stopped(wrapper.pid)
+    command.resume()
+    command.terminate()
+    screen.until(b"goes on")
+
+
+STOPS_AGAIN_FIRST = """
+import sys, time
+from intentd.cli import main
+from intentd.sources.monitor import Monitor
+from intentd.sources.run import Command
+
+def resume_and_wait(self, *, foreground):
+    resume(self, foreground=foreground)
+    command = commands[0]._pid
+    while not foreground and states(command)[0] not in "TZ":
+        time.sleep(0.01)
+
+def states(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rpartition(") ")[2]
+    except OSError:
+        return "Z"
+
+commands, begin = [], Command.begin
+Command.begin = lambda self: begin(commands.append(self) or self)
+resume, Monitor.resume = Monitor.resume, resume_and_wait
+main(["run", "--", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+def test_a_stopped_job_that_reads_ends_by_what_its_shell_sends_with_the_word_to_go_on(
+    open_screen: Open, tmp_path: Path
+) -> None:
+    """I1: `kill %1`. It reads, is stopped anew, and a signal that came after that would wait for good."""
+    (tmp_path / "wrapper.py").write_text(STOPS_AGAIN_FIRST)
+    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    screen.until(b"ready> ")
+    screen.type(f"{PYTHON} {tmp_path}/wrapper.py {SH} -c 'echo started; exec cat'\r".encode())
+    screen.until(b"started\r\n")
+    screen.type(b"\x1a")
+    screen.until(b"Stopped")
+    screen.type(b"kill %1\r")
+    deadline = time.monotonic() + LIMIT_S
+    while b"Terminated" not in screen.seen:  # the shell learns of it when it learns of it
+        assert time.monotonic() < deadline, "it is stopped for good"
+        at = len(screen.seen)
+        screen.type(b"\r")
+        screen.until(b"ready> ", at)
+    screen.type(b"exit\r")
+    screen.end()
+
+
 OUTLIVES = """
 import os, signal
 for number in (signal.SIGHUP, signal.SIGTERM):

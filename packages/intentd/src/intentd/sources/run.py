@@ -12,7 +12,7 @@ import select
 import signal
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
@@ -42,6 +42,8 @@ _LACKS = (OSError, RuntimeError, MemoryError, termios.error)
 _NEEDS_TERMINAL = {signal.SIGTTIN, signal.SIGTTOU}
 _LENT_S = 1.0
 _BESIDE_MS = 50.0
+_SAID_WHEN_IT_GOES_ON = {signal.SIGCONT, signal.SIGTSTP}
+"""What undoes or is undone by the continuing of a command that has stopped."""
 
 
 class Reporter(Protocol):
@@ -257,11 +259,15 @@ class Command:
         for pump in self._pumps:
             pump.settle()
 
-    def _forward_all(self, *, but: int = 0) -> None:
+    def _forward_all(self, *, but: Container[int] = ()) -> list[int]:
+        """Returns those that are not forwarded."""
+        noted = b""
         with contextlib.suppress(BlockingIOError):
-            for number in os.read(self._woken, 256):
-                if number != but:
-                    self._forward(number)
+            noted = os.read(self._woken, 256)
+        for number in noted:
+            if number not in but:
+                self._forward(number)
+        return [number for number in noted if number in but]
 
     def _forward(self, number: int) -> None:
         if number == signal.SIGWINCH and self._pair:
@@ -296,10 +302,15 @@ class Command:
         if pair:
             pair.copy_size()
         in_front = pair is not None and pair.raw
+        later = self._forward_all(
+            but=_SAID_WHEN_IT_GOES_ON
+        )  # the rest waits for that, lest it stops again and keeps it
         self._monitor.resume(foreground=in_front)
         if pair and in_front:
             self._await_terminal(pair)
-        self._forward_all(but=signal.SIGCONT)  # that has been said with it
+        for number in (*later, *self._forward_all(but={signal.SIGCONT})):
+            if number != signal.SIGCONT:  # that has been said with it
+                self._forward(number)
 
     def _await_terminal(self, pair: TerminalPair) -> None:
         """Keys that signal reach nobody while the inner terminal is still the monitor's."""
@@ -313,7 +324,7 @@ class Command:
         if pair:
             pair.restore()
         self._forward_all()  # who has continued us meanwhile means the command
-        stop_like(number, group=was_raw or number in _NEEDS_TERMINAL)
+        stop_like(number, group=number in _NEEDS_TERMINAL or (was_raw and number == signal.SIGTSTP))
         if pair and was_raw and pair.is_foreground():
             pair.enter_foreground()
         elif pair and not pair.claim():
