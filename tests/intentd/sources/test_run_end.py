@@ -52,6 +52,17 @@ def test_death_by_a_signal_is_seen_as_that(environment: Environment, name: str) 
     assert wrapped[2] == -signal.Signals[f"SIG{name}"]
 
 
+def test_modules_of_the_users_project_are_the_commands_and_not_ours(environment: Environment, tmp_path: Path) -> None:
+    """I1: PYTHONPATH, in which a `resource.py` printed, and kept the wrapper from ending by the command's signal."""
+    (tmp_path / "resource.py").write_text("print('resource of the project')")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [environment.get("PYTHONPATH")])])
+    program = "import os, resource, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    without, wrapped = both_on_pipes([PYTHON, "-uc", program], {**environment, "PYTHONPATH": path})
+    assert wrapped == without
+    assert wrapped[0] == b"resource of the project\n"
+    assert wrapped[2] == -signal.SIGTERM
+
+
 @pytest.mark.parametrize(
     ("word", "status", "words"),
     [

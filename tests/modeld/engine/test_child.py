@@ -3,6 +3,33 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+WITH_A_PROJECT = """
+import os, sys
+from modelwire import own_path
+own_path.settle()
+from modeld.engine.child import _spawn
+from modeld.engine.config import EngineConfig
+null, (life, _) = os.open(os.devnull, os.O_RDWR), os.pipe()
+os.waitpid(_spawn(EngineConfig(backend="fake"), 1, null, null, life).pid, 0)
+"""
+
+
+def test_modules_of_the_project_that_the_daemon_was_started_for_are_none_of_an_engines(tmp_path: Path) -> None:
+    """PYTHONPATH, as an editor may have it."""
+    (tmp_path / "argparse.py").write_text("raise SystemExit('argparse of the project')")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    front = subprocess.run(
+        [sys.executable, "-c", WITH_A_PROJECT],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "of the project" not in front.stderr
+    assert "non-socket" in front.stderr  # that is what it got
+
 
 ON_A_TERMINAL = """
 import fcntl, os, signal, sys, termios

@@ -1,10 +1,13 @@
-"""Owns the start of the command `modeld`: also as `python -m modeld`. It imports nothing before it minds Ctrl-C."""
+"""Owns the start of the command `modeld`: also as `python -m modeld`. It minds Ctrl-C before it imports much."""
 
 import sys
 
 
 def main() -> None:
     try:
+        from modelwire import own_path
+
+        own_path.settle()
         from modelwire.interrupts import ends_at_once
 
         with ends_at_once():

@@ -34,7 +34,7 @@ class ModeldKeeper:
     def __init__(self, endpoint: str, argv: tuple[str, ...] | None = None) -> None:
         self.problem = ""
         self._endpoint = endpoint
-        self._argv = argv or (sys.executable, "-m", "modeld", "serve", "--socket", endpoint)
+        self._argv = argv or (sys.executable, "-P", "-m", "modeld", "serve", "--socket", endpoint)
         self._wanted = asyncio.Event()
         self._served, self._last = False, ""
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import FrameReader, framed
+from modelwire import own_path
 
 _POLL_S = 0.005
 _BURIAL_S = 5.0
@@ -88,7 +89,7 @@ class Child:
 
 
 def _spawn(config: EngineConfig, epoch: int, connection: int, flag: int, life: int) -> subprocess.Popen[bytes]:
-    # -P: a module in the folder that the daemon was started in is never imported. Its own process group: a Ctrl-C in
+    # -P: no module of the folder that the daemon was started in goes before ours. Its own process group: a Ctrl-C in
     # the terminal is the front's to handle. No backtrace: ggml would start a debugger, and show it what is in memory.
     with _unstoppable_by_terminal():
         return subprocess.Popen(
@@ -99,7 +100,7 @@ def _spawn(config: EngineConfig, epoch: int, connection: int, flag: int, life: i
             stdin=subprocess.DEVNULL,
             pass_fds=(connection, flag, life),
             process_group=0,
-            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, "GGML_NO_BACKTRACE": "1"},
+            env={"GOMP_SPINCOUNT": _SPINS, **os.environ, **own_path.inherited(), "GGML_NO_BACKTRACE": "1"},
         )
 
 

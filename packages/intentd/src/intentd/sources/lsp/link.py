@@ -33,7 +33,7 @@ class Starter:
     """Starts the daemon where none answers; not more often than makes sense."""
 
     def __init__(self, endpoint: str, argv: tuple[str, ...] | None = None) -> None:
-        serve = (sys.executable, "-m", "intentd", "serve", "--socket", endpoint, "--idle", str(IDLE_S))
+        serve = (sys.executable, "-P", "-m", "intentd", "serve", "--socket", endpoint, "--idle", str(IDLE_S))
         self._argv = argv or serve
         self._children: list[subprocess.Popen[bytes]] = []
         self._last = float("-inf")

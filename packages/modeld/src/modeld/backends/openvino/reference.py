@@ -20,6 +20,7 @@ from modeld.backends.base import BackendError, Ids, Scored, StopFlag
 from modeld.backends.openvino import decoding
 from modeld.backends.openvino.loading import OpenVinoSettings, open_pipeline
 from modeld.backends.openvino.pipeline import BLOCK, Pipeline
+from modelwire import own_path
 from modelwire.messages import DecodeConfig
 
 _POLL_S = 0.02
@@ -67,7 +68,8 @@ def ask(question: Question, stop: StopFlag, advanced: Callable[[], None]) -> lis
     Raises `BackendError`.
     """
     command = [sys.executable, "-P", "-m", "modeld.backends.openvino.reference", str(os.getpid())]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, **own_path.inherited()}
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         told = _told(process, json.dumps(asdict(question)), stop, advanced)
     finally:
