@@ -226,6 +226,35 @@ def test_a_stopped_job_that_reads_ends_by_what_its_shell_sends_with_the_word_to_
     screen.end()
 
 
+READS_LATER = """
+import os, time
+while not os.path.exists("go"):
+    time.sleep(0.01)
+try:
+    print(os.read(os.open("/dev/tty", os.O_RDWR), 9))
+except OSError as fault:
+    print(fault)
+open("over", "w").close()
+"""
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+def test_what_reads_in_a_job_that_no_shell_knows_gets_no_keys_and_goes_on(open_screen: Open, tmp_path: Path) -> None:
+    """I1: alone it reads an error. Nobody would ever bring it forward."""
+    (tmp_path / "program").write_text(READS_LATER)
+    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    screen.until(b"ready> ")
+    screen.type(f"cd {tmp_path}; ({' '.join(WRAPPER)} {PYTHON} program > out 2>&1 &); echo 'beg'un\r".encode())
+    screen.until(b"begun\r\n")
+    screen.until(b"ready> ", screen.seen.index(b"begun\r\n"))
+    (tmp_path / "go").touch()
+    deadline = time.monotonic() + LIMIT_S
+    while not (tmp_path / "over").exists():
+        assert time.monotonic() < deadline, "it waits for keys"
+        time.sleep(0.01)
+    assert (tmp_path / "out").read_text() in ("b''\n", "[Errno 5] Input/output error\n")
+
+
 OUTLIVES = """
 import os, signal
 for number in (signal.SIGHUP, signal.SIGTERM):

@@ -22,6 +22,7 @@ from intentd.sources.signals import as_given
 _REPORT = struct.Struct("!ii")
 _STOPS_TERMINAL = {signal.SIGTTOU, signal.SIGTTIN}
 _WAKE_MS = 20
+_FOREGROUND, _BACKGROUND, _NO_GROUND = b"f", b"b", b"n"
 
 
 class Report(NamedTuple):
@@ -63,8 +64,15 @@ class Monitor:
 
     def resume(self, *, foreground: bool) -> None:
         """After a report of a stop: lets the command run on."""
+        self._order(_FOREGROUND if foreground else _BACKGROUND)
+
+    def resume_without_terminal(self) -> None:
+        """As `resume`. From then on the terminal is no session's, and its end says nothing to the command."""
+        self._order(_NO_GROUND)
+
+    def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):
-            self._channel.sendall(b"f" if foreground else b"b")
+            self._channel.sendall(order)
 
     def wait(self) -> None:
         self._channel.close()
@@ -202,7 +210,9 @@ class _Attendance:
             return False
         self._unanswered -= 1
         if self._launch.slave is not None:
-            self._lent = order == b"f"
+            if order == _NO_GROUND:
+                _give_up_terminal(self._launch.slave)
+            self._lent = order == _FOREGROUND
             _give_terminal(self._launch.slave, self._pid if self._lent else os.getpgrp())
         if self._stopped and not self._unanswered:
             self._stopped = False
@@ -261,6 +271,12 @@ def _hang_up(pid: int) -> None:
 def _give_terminal(slave: int, group: int) -> None:
     with contextlib.suppress(OSError):
         os.tcsetpgrp(slave, group)
+
+
+def _give_up_terminal(slave: int) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(slave, termios.TIOCNOTTY)
 
 
 def _kill_group(group: int, number: int) -> None:

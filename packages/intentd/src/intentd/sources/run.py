@@ -12,7 +12,7 @@ import select
 import signal
 import termios
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NoReturn, Protocol
 
 from intentd.sources import monitor
@@ -249,7 +249,7 @@ class Command:
                 signal_others(number)
 
     def _hang_up(self, pair: TerminalPair) -> None:
-        """The person's terminal is gone, and so goes the command's: its monitor is told, and who reads it."""
+        """The command's terminal goes, as the person's has gone: its monitor is told, and who reads it."""
         self._pumps.pop().finish()
         pair.restore()
         os.dup2(pair.outer, pair.master, inheritable=False)
@@ -305,7 +305,10 @@ class Command:
         later = self._forward_all(
             but=_SAID_WHEN_IT_GOES_ON
         )  # the rest waits for that, lest it stops again and keeps it
-        self._monitor.resume(foreground=in_front)
+        if pair and not in_front and number in _NEEDS_TERMINAL and signal.SIGCONT not in later:
+            self._do_without(pair)
+        else:
+            self._monitor.resume(foreground=in_front)
         if pair and in_front:
             self._await_terminal(pair)
         for number in (*later, *self._forward_all(but={signal.SIGCONT})):
@@ -314,9 +317,16 @@ class Command:
 
     def _await_terminal(self, pair: TerminalPair) -> None:
         """Keys that signal reach nobody while the inner terminal is still the monitor's."""
-        deadline = time.monotonic() + _LENT_S
-        while pair.has_groups(inner=self._monitor.pid, outer=os.getpgrp()) and time.monotonic() < deadline:
-            time.sleep(0.001)
+        _wait_while(lambda: pair.has_groups(inner=self._monitor.pid, outer=os.getpgrp()))
+
+    def _do_without(self, pair: TerminalPair) -> None:
+        """Nobody has continued us: we could not stop, since no shell knows of us any more (an orphaned process group).
+
+        Alone the command would read an error then. The inner terminal gives one only where it is at its end.
+        """
+        self._monitor.resume_without_terminal()
+        _wait_while(lambda: os.tcgetpgrp(pair.master) != 0)
+        self._hang_up(pair)
 
     def _stop(self, number: int, pair: TerminalPair | None) -> None:
         """As the command did; the terminal is the shell's until we may go on."""
@@ -341,3 +351,10 @@ class Command:
                     outlast_keys(mask)
                     pump.relay()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _wait_while(waiting: Callable[[], bool]) -> None:
+    """For what the monitor does within a moment, and no longer than _LENT_S."""
+    deadline = time.monotonic() + _LENT_S
+    while waiting() and time.monotonic() < deadline:
+        time.sleep(0.001)
