@@ -239,6 +239,31 @@ def test_ctrl_c_in_a_pipeline_reaches_the_command_too(open_screen: Open) -> None
     screen.until(b"interrupted")
 
 
+REFUSES = """
+import os, signal, sys
+from intentd.cli import main
+
+def refuse(group, number):
+    if number == signal.SIGINT:
+        raise PermissionError
+    plain(group, number)
+
+plain, os.killpg = os.killpg, refuse
+main(["run", "--", *sys.argv[1:]])
+"""
+
+
+def test_ctrl_c_in_a_pipeline_reaches_what_runs_as_another_user(open_screen: Open, tmp_path: Path) -> None:
+    """I1: `sudo`. We may not signal that, and its terminal may."""
+    (tmp_path / "wrapper.py").write_text(REFUSES)
+    command = r'trap "kill \$!; echo interrupted >/dev/tty; exit" INT; echo asking; sleep 60 & wait'
+    script = f"{PYTHON} {tmp_path}/wrapper.py {SH} -c '{command}' | /bin/cat"
+    screen = open_screen([SH, "-c", script], wrapped=False)
+    screen.until(b"asking\r\n")
+    screen.type(b"\x03")
+    screen.until(b"interrupted")
+
+
 RAW = """
 import os, termios, tty
 terminal = os.open("/dev/tty", os.O_RDWR)

@@ -23,6 +23,7 @@ _REPORT = struct.Struct("!ii")
 _STOPS_TERMINAL = {signal.SIGTTOU, signal.SIGTTIN}
 _WAKE_MS = 20
 _FOREGROUND, _BACKGROUND, _NO_GROUND = b"f", b"b", b"n"
+_LEND, _TAKE = b"l", b"t"
 
 
 class Report(NamedTuple):
@@ -69,6 +70,10 @@ class Monitor:
     def resume_without_terminal(self) -> None:
         """As `resume`. From then on the terminal is no session's, and its end says nothing to the command."""
         self._order(_NO_GROUND)
+
+    def lend_terminal(self, lent: bool) -> None:
+        """In the background, for a moment: to the command, and back."""
+        self._order(_LEND if lent else _TAKE)
 
     def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -208,6 +213,9 @@ class _Attendance:
         order = _receive(self._channel, 1)
         if not order:
             return False
+        if self._launch.slave is not None and order in (_LEND, _TAKE):
+            _give_terminal(self._launch.slave, self._pid if order == _LEND else os.getpgrp())
+            return True
         self._unanswered -= 1
         if self._launch.slave is not None:
             if order == _NO_GROUND:

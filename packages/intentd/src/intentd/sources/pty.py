@@ -25,6 +25,7 @@ _LINES_MASK = (
 )
 _LULL_MS = 10
 """To change a terminal takes it half a millisecond: not in each gap of much output."""
+_TIOCSIG = 0x40045436  # which the interpreter does not name; on a few processors it is another number, and refused
 
 
 def outer_terminal(terminals: Sequence[int]) -> int | None:
@@ -108,6 +109,10 @@ class TerminalPair:
             return os.tcgetpgrp(self.master) == inner and os.tcgetpgrp(self.outer) == outer
         except OSError:
             return False
+
+    def send(self, number: int) -> None:
+        """To those that the inner terminal's keys signal, as such a key does it. OSError where no key does."""
+        fcntl.ioctl(self.master, _TIOCSIG, number)
 
     def enter_foreground(self) -> None:
         """Also of a terminal that is gone: then `take_keys` says so."""

@@ -23,6 +23,7 @@ from intentd.sources.pump import Pump
 from intentd.sources.signals import (
     ENDS,
     FORWARDED,
+    OF_KEYS,
     TO_GROUP,
     as_given,
     end_like,
@@ -282,11 +283,23 @@ class Command:
         self._kill(number)
 
     def _kill(self, number: int) -> None:
+        pair = self._pair
         with contextlib.suppress(OSError):
-            if number in TO_GROUP:
-                os.killpg(self._pid, number)
-            else:
+            if number not in TO_GROUP:
                 os.kill(self._pid, number)
+            elif not (pair and not pair.raw and number in OF_KEYS and self._kill_by_terminal(pair, number)):
+                os.killpg(self._pid, number)
+
+    def _kill_by_terminal(self, pair: TerminalPair, number: int) -> bool:
+        """A terminal signals also what runs as another user (`sudo`). In the background it is lent for that alone."""
+        sent = False
+        self._monitor.lend_terminal(True)
+        with contextlib.suppress(OSError):
+            if _came(lambda: os.tcgetpgrp(pair.master) == self._pid):
+                pair.send(number)
+                sent = True
+        self._monitor.lend_terminal(False)
+        return sent
 
     def _stopped(self, number: int) -> None:
         """The command has stopped: it wants the terminal and can have it, or we stop as it did, until we may go on."""
@@ -317,7 +330,7 @@ class Command:
 
     def _await_terminal(self, pair: TerminalPair) -> None:
         """Keys that signal reach nobody while the inner terminal is still the monitor's."""
-        _wait_while(lambda: pair.has_groups(inner=self._monitor.pid, outer=os.getpgrp()))
+        _came(lambda: not pair.has_groups(inner=self._monitor.pid, outer=os.getpgrp()))
 
     def _do_without(self, pair: TerminalPair) -> None:
         """Nobody has continued us: we could not stop, since no shell knows of us any more (an orphaned process group).
@@ -325,7 +338,7 @@ class Command:
         Alone the command would read an error then. The inner terminal gives one only where it is at its end.
         """
         self._monitor.resume_without_terminal()
-        _wait_while(lambda: os.tcgetpgrp(pair.master) != 0)
+        _came(lambda: os.tcgetpgrp(pair.master) == 0)
         self._hang_up(pair)
 
     def _stop(self, number: int, pair: TerminalPair | None) -> None:
@@ -353,8 +366,9 @@ class Command:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _wait_while(waiting: Callable[[], bool]) -> None:
-    """For what the monitor does within a moment, and no longer than _LENT_S."""
+def _came(is_there: Callable[[], bool]) -> bool:
+    """Waits for what the monitor does within a moment, and no longer than _LENT_S."""
     deadline = time.monotonic() + _LENT_S
-    while waiting() and time.monotonic() < deadline:
+    while not is_there() and time.monotonic() < deadline:
         time.sleep(0.001)
+    return is_there()

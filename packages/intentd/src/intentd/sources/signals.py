@@ -6,7 +6,8 @@ import signal
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
-TO_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
+OF_KEYS = {signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP}
+TO_GROUP = {*OF_KEYS, signal.SIGHUP, signal.SIGWINCH, signal.SIGCONT}
 """What a terminal sends, it sends to the whole group."""
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 _OURS = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU, *_FAULTS}
