@@ -51,3 +51,10 @@ def test_what_is_cut_off_takes_its_word_with_it() -> None:
     for space in " \t\n":
         assert shortened(f"one{space}secret", 8) == "one"
     assert plain("x " * (MAX_LINE // 2 - 5) + "y" * 40) == "x " * (MAX_LINE // 2 - 6) + "x"
+
+
+def test_what_is_drawn_over_a_long_line_costs_no_more_than_itself() -> None:
+    """A spinner behind a bundle's only line: that many copies of the line took minutes."""
+    line = "x" * 10_000_000
+    assert plain(line + "\r|\r/" * 250_000) == plain("/" + line[1:])
+    assert plain("y\r" + line + "\rz") == plain("z" + line[1:])

@@ -88,3 +88,28 @@ def test_what_nobody_holds_open_is_copied_to_its_end(terminal: bool) -> None:
     pump.finish()
     assert not pump.left_open
     assert shown.end() == len(OWN)
+
+
+def test_who_takes_nothing_is_waited_for_once_while_the_command_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-Z before `less` at a full page: its shell waits for us."""
+    (source, end), (unread, target) = os.pipe(), os.pipe()
+    pump = Pump(source, target, lambda _: None, terminal=False)
+    pump.start()
+    writer = threading.Thread(target=write_all, args=(end, OWN))
+    writer.start()
+    monkeypatch.setattr("intentd.sources.pump._SETTLE_S", 0.05)
+    pump.settle()
+    monkeypatch.setattr("intentd.sources.pump._SETTLE_S", 3600)
+    stopped = threading.Event()
+
+    def stop() -> None:
+        with pump.held():
+            stopped.set()
+
+    threading.Thread(target=stop, daemon=True).start()
+    assert stopped.wait(LIMIT_S)
+    os.close(unread)
+    writer.join(LIMIT_S)
+    pump.finish()
+    os.close(end)
+    os.close(target)

@@ -41,7 +41,7 @@ def plain_line(line: str) -> str:
     seen = ""
     for drawn in line.rstrip("\r").split("\r"):
         text = _text(drawn)
-        seen = text if _ERASE.search(drawn) else text + seen[len(text) :]
+        seen = (text if _ERASE.search(drawn) else text + seen[len(text) :])[: MAX_LINE + 1]
     return shortened(seen, MAX_LINE)
 
 

@@ -55,6 +55,7 @@ class Pump:
         self._over = False
         self._open = True
         self._copying = threading.Lock()
+        self._stuck = False
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
 
     def start(self) -> None:
@@ -73,18 +74,19 @@ class Pump:
         """While the command is stopped: waits until all that it wrote is shown, or nobody takes it for a while."""
         watch = select.poll()
         watch.register(self.source, select.POLLIN)
-        deadline = time.monotonic() + _SETTLE_S
-        while self._open and self._thread.is_alive() and time.monotonic() < deadline:
-            if not watch.poll(_SETTLED_MS if self._terminal else 0):
-                if self._copying.acquire(timeout=_SETTLE_S):
-                    self._copying.release()
+        deadline, self._stuck = time.monotonic() + _SETTLE_S, False
+        while self._open and self._thread.is_alive() and not self._stuck:
+            quiet = not watch.poll(_SETTLED_MS if self._terminal else 0)
+            if quiet and self._copying.acquire(timeout=max(0, deadline - time.monotonic())):
+                self._copying.release()
                 return
+            self._stuck = time.monotonic() >= deadline
             time.sleep(0.001)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is copied meanwhile, but for what a reader who does not read holds up already."""
-        held = self._copying.acquire(timeout=_SETTLE_S)
+        """After `settle`: nothing is copied meanwhile, but for what a reader who does not read holds up already."""
+        held = self._copying.acquire(timeout=0 if self._stuck else _SETTLE_S)
         try:
             yield
         finally:

@@ -77,6 +77,8 @@ def joined(text: str) -> list[View]:
 
 def _between_lines(text: str) -> Iterator[Gap]:
     for hit in _NEXT_LINE.finditer(text):
+        if text[hit.end() : hit.end() + 1] not in _PART:  # an empty line, mostly: `_inside` would drop it
+            continue
         end = _LINE_END.search(text[max(0, hit.start() - 20) : hit.start()])
         yield hit.start() - (len(end[0]) if end else 0), hit.end()
 
