@@ -52,6 +52,20 @@ def test_a_key_that_signals_ends_the_script_around_the_command(
     assert b"next" not in output
 
 
+def test_a_quoted_key_signals_nobody(open_screen: Open) -> None:
+    """I1: Ctrl-V takes the meaning of the key behind it."""
+    script = f"trap 'echo trapped' INT; {' '.join(WRAPPER)} {SH} -c 'echo ready; read line; echo got it'; exit 3"
+    screen = open_screen([SH, "-c", script], wrapped=False)
+    screen.until(b"ready")
+    screen.type(b"a\x16")
+    screen.until(b"a^\b")
+    screen.type(b"\x03\r")
+    output, status = screen.end()
+    assert b"got it" in output
+    assert b"trapped" not in output
+    assert os.waitstatus_to_exitcode(status) == 3
+
+
 HANDLES = """
 import os, signal
 signal.signal(signal.SIGINT, lambda *_: os.write(1, b"handled\\n"))

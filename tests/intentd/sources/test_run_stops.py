@@ -178,6 +178,25 @@ def test_who_stops_the_command_alone_stops_no_script_around_it(open_screen: Open
     screen.until(b"goes on")
 
 
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+def test_a_wrapper_that_was_stopped_alone_leaves_the_keys_to_the_shell_after_bg(open_screen: Open) -> None:
+    """I1: a key for the shell is no reason to stop the job, nor is the terminal the job's to set."""
+    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
+    screen.until(b"ready> ")
+    screen.type(f"{' '.join(WRAPPER)} {SH} -c 'echo started; while :; do sleep 0.1; done'\r".encode())
+    screen.until(b"started\r\n")
+    psutil.Process(screen.pid).children()[0].send_signal(signal.SIGSTOP)
+    screen.until(b"Stopped")
+    for words in (b"bg; echo 'in' background", b"echo 'first' keys", b"echo 'second' keys", b"jobs; echo 'all' jobs"):
+        mark = len(screen.seen)
+        screen.type(words + b"\r")
+        screen.until(words.rpartition(b"echo ")[2].replace(b"'", b"") + b"\r\n", mark)
+    assert b"Running" in screen.seen[mark:]
+    assert screen.seen.count(b"Stopped") == 1
+    screen.type(b"kill %1; exit\r")
+    screen.end()
+
+
 STOPS_AGAIN_FIRST = """
 import sys, time
 from intentd.cli import main

@@ -25,6 +25,7 @@ _LINES_MASK = (
 )
 _LULL_MS = 10
 """To change a terminal takes it half a millisecond: not in each gap of much output."""
+_QUOTES = termios.ICANON | termios.IEXTEN
 _TIOCSIG = 0x40045436  # which the interpreter does not name; on a few processors it is another number, and refused
 
 
@@ -67,6 +68,7 @@ class TerminalPair:
         self._claim.give_up()
         self._settled = False
         self._keys = b""
+        self._quoted = False
         self.raw = False
         self.hung_up = False
 
@@ -193,11 +195,11 @@ class TerminalPair:
                 self._lifted = 0
 
     def restore(self) -> None:
-        """Puts the outer terminal back as it was, also where output is stuck in it."""
+        """Puts the outer terminal back as it was, also where output is stuck in it, unless it is another job's now."""
         self._lower()
         self.succeed()
         if self.raw:
-            if self._claim.alone:  # else the other one will do so
+            if self._claim.alone and self.is_foreground():  # else another one will do so
                 self._set_outer(self._before)
             self.raw = False
         self._claim.give_up()
@@ -243,7 +245,7 @@ class TerminalPair:
 
     def give_keys(self) -> list[int]:
         """Hands them over; the signals that the inner terminal makes of them, in order."""
-        signals = self._signals()
+        signals, quote = self._signals()
         try:
             count = os.write(self.master, self._keys)
         except BlockingIOError:
@@ -252,18 +254,26 @@ class TerminalPair:
             self._keys = b""
             return []
         given, self._keys = self._keys[:count], self._keys[count:]
-        return [signals[key] for key in given if key in signals]
+        made = []
+        for key in given:
+            if key in signals and not self._quoted:
+                made.append(signals[key])
+            self._quoted = key == quote and not self._quoted
+        return made
 
-    def _signals(self) -> dict[int, int]:
-        """The keys that signal now. (Ctrl-Z does it by the command, which stops.)"""
+    def _signals(self) -> tuple[dict[int, int], int | None]:
+        """The keys that signal now (Ctrl-Z does it by the command, which stops), and the one that quotes the next."""
         try:
             settings = termios.tcgetattr(self.master)
         except termios.error:
-            return {}
+            return {}, None
         if not settings[_LFLAG] & termios.ISIG:
-            return {}
-        keys = {termios.VINTR: signal.SIGINT, termios.VQUIT: signal.SIGQUIT}
-        return {ord(settings[_CC][place]): number for place, number in keys.items() if settings[_CC][place] != b"\0"}
+            return {}, None
+        places = {termios.VINTR: signal.SIGINT, termios.VQUIT: signal.SIGQUIT}
+        keys: dict[int, int] = {ord(settings[_CC][place]): number for place, number in places.items()}
+        keys.pop(0, None)
+        quotes = settings[_LFLAG] & _QUOTES == _QUOTES
+        return keys, ord(settings[_CC][termios.VLNEXT]) if quotes else None
 
     def _process_inside(self, inside: bool) -> None:
         """Only one of the two may turn \\n into \\r\\n: in the background the outer one does."""

@@ -276,10 +276,11 @@ class Command:
             if self._pair.raw:
                 return  # the inner terminal says it
         if number == signal.SIGCONT and self._pair:
-            if not self._pair.raw:
-                self._pair.enter_background()  # which of its kinds may have changed
-            elif self._pair.is_foreground():
+            if self._pair.raw and self._pair.is_foreground():
                 self._pair.enter_foreground()  # whoever had the terminal meanwhile has set it otherwise
+            else:
+                self._pair.enter_background()  # which of its kinds may have changed
+                self._monitor.lend_terminal(False)
         self._kill(number)
 
     def _kill(self, number: int) -> None:
