@@ -14,6 +14,8 @@ from modeld.slot.exactness import ExactnessTest
 from modelwire.messages import DecodeConfig
 
 MakeBench = Callable[..., Any]
+LOOKS = 100
+"""At the stop flag: enough for the longest part, too few for all of them."""
 SAMPLE = SlotSettings(sample=" ".join(f"word {n * 7919 % 1009}" for n in range(400)))
 
 
@@ -51,7 +53,7 @@ def test_s3_it_is_stopped_anywhere_and_goes_on_later(bench: MakeBench) -> None:
     before = here.tapes()
     while True:
         here.flag.clear()
-        here.flag.after = 60
+        here.flag.after = LOOKS
         probed = here.slot.probe()
         here.slot.check()
         here.backend.check()
@@ -70,7 +72,7 @@ def test_what_was_stopped_counts_once(bench: MakeBench) -> None:
     here = bench(settings=SAMPLE, in_order=False, poll_tokens=64)
     while not (probed := here.slot.probe()).finished:
         here.flag.clear()
-        here.flag.after = 60
+        here.flag.after = LOOKS
     assert probed.exactness == whole
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from modeld.backends.fake_cells import FakeCells
 from modeld.slot import SlotSettings
 from modelwire.messages import DecodeConfig, Reason
 
@@ -109,9 +110,9 @@ def test_a_tape_too_large_to_be_parked_is_not_saved_again_after_each_operation(
     here = bench(sequences=2, settings=SlotSettings(parking_bytes=100))
     save, saved = here.backend.save, list[int]()
 
-    def counted(sequence: int, length: int) -> tuple[bytes, ...]:
+    def counted(sequence: int, length: int, *how: Any) -> tuple[bytes, ...]:
         saved.append(length)
-        state: tuple[bytes, ...] = save(sequence, length)
+        state: tuple[bytes, ...] = save(sequence, length, *how)
         return state
 
     monkeypatch.setattr(here.backend, "save", counted)
@@ -119,3 +120,79 @@ def test_a_tape_too_large_to_be_parked_is_not_saved_again_after_each_operation(
     for number in range(8):
         here.run("b" * (100 + number), session="b")
     assert saved == [100]
+
+
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of all that was copied out of the fake's cells."""
+    save, sizes = FakeCells.save, list[int]()
+
+    def counted(self: FakeCells, sequence: int) -> bytes:
+        piece = save(self, sequence)
+        sizes.append(len(piece))
+        return piece
+
+    monkeypatch.setattr(FakeCells, "save", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("sign", ["a request waits", "the stop flag is set"])
+def test_s2_a_copy_for_guesses_ends_with_its_piece_when_a_request_comes_and_its_tape_stays(
+    bench: MakeBench, pieces: list[int], sign: str
+) -> None:
+    here = bench(context=200, sequences=3, piece=16)
+    for letter in "ab":
+        here.run(letter * 100, session=letter)
+
+    if sign == "a request waits":
+        here.slot._awaited = lambda: len(pieces) > 0
+    else:
+        here.backend._cache._stop = lambda: len(pieces) > 0
+    here.run("c" * 100, session="c")
+    assert len(pieces) == 1
+    assert [tape[0] for tape in here.tapes()] == ["real"] * 3
+    assert here.slot.figures().parked == 0
+
+
+def test_no_more_is_copied_than_may_be_parked_not_even_the_first_time(bench: MakeBench, pieces: list[int]) -> None:
+    """And a piece: it tells how large a position is."""
+    here = bench(sequences=2, piece=16, settings=SlotSettings(parking_bytes=400))
+    here.run("a" * 100, session="a")
+    here.run("b" * 100, session="b")
+    assert pieces == [16 * 8]
+    assert len(here.tapes()) == 2
+
+
+@pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("the state of a sequence could not be saved")])
+def test_a_copy_that_the_machine_or_the_library_refuses_costs_no_tape(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """Nobody has asked for it."""
+
+    def refuse(self: FakeCells, sequence: int) -> bytes:
+        raise fault
+
+    monkeypatch.setattr(FakeCells, "save", refuse)
+    here = bench(sequences=2, piece=16)
+    for letter in "ab":
+        here.run(letter * 100, session=letter)
+    here.backend.check()
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/a"), ("real", "ann/b")]
+    assert here.run("a" * 100 + "!", session="a", decode=TEN).begun.reused == 100
+
+
+@pytest.mark.parametrize("lacks", ["a sequence", "cells"])
+def test_s2_a_request_that_is_stopped_while_another_sessions_tape_is_copied_for_it_takes_nothing(
+    bench: MakeBench, pieces: list[int], lacks: str
+) -> None:
+    here = bench(context=200, cells=1000 if lacks == "a sequence" else 250, sequences=2, piece=16)
+    here.awaited = True
+    for letter in "ab" if lacks == "a sequence" else "a":
+        here.run(letter * 100, session=letter)
+    before = here.tapes()
+    right, here.backend._cache._stop = here.backend._cache._stop, lambda: len(pieces) > 1
+    said = here.run("c" * 190, session="c", decode=TEN)
+    assert (said.ended.reason, len(pieces)) == (Reason.PREEMPTED, 2)
+    assert [tape for tape in here.tapes() if tape[1] != "ann/c"] == before
+    here.backend._cache._stop = right
+    assert here.run("c" * 190, session="c", decode=TEN).ids == bench().run("c" * 190, decode=TEN).ids

@@ -189,7 +189,7 @@ class Holder:
         self._say(flight, Tokens(text=message.text, ids=message.ids), now)
 
     def _saved(self, flight: Flight, message: Saved, now: float) -> None:
-        """Nothing stops the engine in it; but where that was asked, nobody is there to have the handle."""
+        """Whatever was kept: where a stop was asked, nobody is there to have the handle."""
         if self._stopping:
             self._sessions.snapshots.discard(flight.client, flight.handle)
         else:

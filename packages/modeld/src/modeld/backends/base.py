@@ -177,8 +177,14 @@ class Backend(Protocol):
 class ExportingBackend(Backend, Protocol):
     """A backend with the capability `export_state`."""
 
-    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
-        """The state of the first `length` positions, for this loaded model alone. Raises `BackendError`."""
+    def save(
+        self, sequence: int, length: int, enough: Callable[[int, int], bool] = lambda positions, size: False
+    ) -> tuple[bytes, ...]:
+        """The state of the first `length` positions, for this loaded model alone.
+
+        `enough` is asked after each piece, with the positions and bytes copied so far. Raises `Stopped` where it says
+        so or the stop flag is set, otherwise `BackendError` or MemoryError; nothing has changed then.
+        """
 
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
         """Make what `save` gave resident in an empty sequence. Raises `OutOfCells` with nothing changed.

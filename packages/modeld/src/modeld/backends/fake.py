@@ -189,8 +189,10 @@ class FakeBackend:
     def drop(self, sequence: int) -> None:
         self._cache.forget(sequence, 0)
 
-    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
-        return self._cache.save(sequence, length)
+    def save(
+        self, sequence: int, length: int, enough: Callable[[int, int], bool] = lambda positions, size: False
+    ) -> tuple[bytes, ...]:
+        return self._cache.save(sequence, length, enough)
 
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
         self._cache.load(sequence, state, length)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from modeld.backends.arena import Arena, Piece
-from modeld.backends.base import OutOfCells, Stopped
+from modeld.backends.base import BackendError, OutOfCells, Stopped
 
 END = -1
 """As an end: all positions that there are."""
@@ -26,7 +26,7 @@ class Memory(Protocol):
         """False where it is refused; then nothing has changed."""
 
     def save(self, sequence: int) -> bytes:
-        """The positions of a sequence and what is in their cells."""
+        """The positions of a sequence and what is in their cells. Raises RuntimeError or MemoryError."""
 
     def load(self, sequence: int, state: bytes) -> None:
         """Into an empty sequence. Raises RuntimeError; then what is resident is not known."""
@@ -129,9 +129,8 @@ class KvCache:
         return True
 
     def _slide(self, piece: Piece) -> None:
-        self._memory.copy(piece.holders[0], self._scratch, piece.start, piece.end)
-        state = self._memory.save(self._scratch)
-        for sequence in (*piece.holders, self._scratch):
+        state = self._saved(piece.holders[0], piece.start, piece.end)
+        for sequence in piece.holders:
             self._memory.remove(sequence, piece.start, piece.end)
         self._put(state, piece.holders, piece.start, piece.end)
         self.relocated += piece.length
@@ -149,9 +148,25 @@ class KvCache:
 
     # --- state in and out ---------------------------------------------------------------------------------
 
-    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
-        """The first `length` positions, in pieces: of a longer one a sliding window would leave the beginning out."""
-        return tuple(self._saved(sequence, start, min(start + self._piece, length)) for start in self._starts(length))
+    def save(
+        self, sequence: int, length: int, enough: Callable[[int, int], bool] = lambda positions, size: False
+    ) -> tuple[bytes, ...]:
+        """The first `length` positions, in pieces: of a longer one a sliding window would leave the beginning out.
+
+        As `ExportingBackend.save`.
+        """
+        state = list[bytes]()
+        for start in self._starts(length):
+            end = min(start + self._piece, length)
+            if self._stop():
+                raise Stopped("the stop flag ended a copy to host memory")
+            try:
+                state.append(self._saved(sequence, start, end))
+            except RuntimeError as fault:
+                raise BackendError(str(fault)) from None
+            if enough(end, sum(map(len, state))):
+                raise Stopped("a copy to host memory was not wanted any more")
+        return tuple(state)
 
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
         """What `save` gave, into an empty sequence. Raises `OutOfCells` with nothing changed.
@@ -172,9 +187,10 @@ class KvCache:
 
     def _saved(self, sequence: int, start: int, end: int) -> bytes:
         self._memory.copy(sequence, self._scratch, start, end)
-        state = self._memory.save(self._scratch)
-        self._memory.remove(self._scratch, start, end)
-        return state
+        try:
+            return self._memory.save(self._scratch)
+        finally:
+            self._memory.remove(self._scratch, start, end)
 
     def _put(self, state: bytes, holders: Sequence[int], start: int, end: int) -> None:
         self._memory.load(self._scratch, state)

@@ -65,7 +65,7 @@ class Parking:
         self._rate = rate
         self._places: list[Parked] = []  # the least recently used first
         self._saving, self._loading = _Speed(), _Speed()
-        self._token_bytes = 0.0  # at least, once a tape was saved
+        self._token_bytes = 0.0  # at least, once a piece was saved
         self.restored = 0
 
     def __len__(self) -> int:
@@ -84,9 +84,12 @@ class Parking:
         rate = self._rate()
         return not rate or self._saving.per_token + self._loading.per_token < 1 / rate
 
-    def park(self, tape: Tape) -> bool:
-        """Keeps a copy of a tape that is about to go, where that pays and fits. False where it will be missed."""
-        copy = self._copied(tape, tape.length)
+    def park(self, tape: Tape, awaited: Callable[[], bool] = lambda: False) -> bool:
+        """Keeps a copy of a tape that is about to go, where that pays and fits. False where it will be missed.
+
+        Raises `Stopped` where the stop flag is set, or a request is `awaited`, before there is a whole copy.
+        """
+        copy = self._copied(tape, tape.length, awaited)
         if copy is None:
             return tape.length < self._least or not self.pays  # it is prefilled again as quickly
         self._places = [place for place in self._places if place.lasting or not _within(place.ids, tape.ids)]
@@ -94,21 +97,37 @@ class Parking:
         return True
 
     def keep(self, tape: Tape | None, ids: Ids, owner: Owner) -> int:
-        """Keeps the state of `ids` for a snapshot, from a tape or from what is parked already; how many bytes."""
+        """Keeps the state of `ids` for a snapshot, from a tape or from what is parked already; how many bytes.
+
+        Raises `Stopped`.
+        """
         place = self.best(ids, common_length(tape.ids, ids) if tape is not None else 0)
         if place is None and tape is not None:
             place = self._copied(tape, common_length(tape.ids, ids))
         return self._add(evolve(place, owner=owner, lasting=True)) if place is not None else 0
 
-    def _copied(self, tape: Tape, length: int) -> Parked | None:
-        """None where it cannot be had, does not pay, or is larger than all that may be kept."""
-        fits = 0 < self._max_bytes >= length * self._token_bytes
-        state = self.saved(tape, length) if fits else None
+    def _copied(self, tape: Tape, length: int, awaited: Callable[[], bool] = lambda: False) -> Parked | None:
+        """None where it cannot be had, does not pay, or is larger than all that may be kept: the first piece tells."""
+
+        def enough(positions: int, size: int) -> bool:
+            token_bytes = size / positions
+            self._token_bytes = min(self._token_bytes or token_bytes, token_bytes)
+            return not self._fits(length) or (positions < length and awaited())
+
+        try:
+            state = self.saved(tape, length, enough) if self._fits(length) else None
+        except Stopped:
+            if self._fits(length):
+                raise
+            return None
         if state is None:
             return None
         kept = tape.kept if tape.kept is not None and tape.kept.length <= length else None
         copy = Parked(owner=tape.owner, ids=tape.ids[:length], state=state, kept=kept)
         return copy if copy.bytes <= self._max_bytes else None
+
+    def _fits(self, length: int) -> bool:
+        return 0 < self._max_bytes >= length * self._token_bytes
 
     def _add(self, place: Parked) -> int:
         """Its bytes; others go for it."""
@@ -117,18 +136,23 @@ class Parking:
             self._places.pop(0)
         return place.bytes
 
-    def saved(self, tape: Tape, length: int) -> State | None:
-        """The state of a tape's beginning; None where the backend cannot tell it or it does not pay."""
+    def saved(
+        self, tape: Tape, length: int, enough: Callable[[int, int], bool] = lambda positions, size: False
+    ) -> State | None:
+        """The state of a tape's beginning; None where the backend cannot tell it or it does not pay. Raises `Stopped`.
+
+        Nobody needs it: without the memory for it, it is not had.
+        """
         if self._backend is None or length < self._least or not self.pays:
             return None
         began = self._clock()
         try:
-            state = self._backend.save(tape.sequence, length)
-        except BackendError:
+            state = self._backend.save(tape.sequence, length, enough)
+        except Stopped:
+            raise
+        except (BackendError, MemoryError):
             return None
         self._saving.learn(length, self._clock() - began)
-        token_bytes = sum(map(len, state)) / length
-        self._token_bytes = min(self._token_bytes or token_bytes, token_bytes)
         return state
 
     def load(self, sequence: int, state: State, length: int) -> None:

@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from attrs import define
 
-from modeld.backends.base import Backend, BackendError, Extended, Ids, NativeBackend, OutOfCells, StopFlag
+from modeld.backends.base import Backend, BackendError, Extended, Ids, NativeBackend, OutOfCells, StopFlag, Stopped
 from modeld.slot.settings import SlotSettings
 from modeld.slot.shelf import Shelf
 from modeld.slot.tape import Tape, TapeKind
@@ -103,7 +103,10 @@ class Prefill:
             if self._stop.is_set():
                 return Outcome.STOPPED
             end = self._next_end(work, rows)
-            outcome = self._chunk(work, end, rows if end == len(work.history) else 0, counts)
+            try:
+                outcome = self._chunk(work, end, rows if end == len(work.history) else 0, counts)
+            except Stopped:  # before the model was called
+                return Outcome.STOPPED
             if outcome is not Outcome.READY:
                 return outcome
             advanced(work.resident)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from attrs import evolve
 
-from modeld.backends.base import Backend, BackendError, Ids, Logits
+from modeld.backends.base import Backend, BackendError, Ids, Logits, Stopped
 from modeld.engine.messages import ShelfFigures
 from modeld.slot.cells import CellPool
 from modeld.slot.claims import Claim, Match, Wanted
@@ -99,7 +99,10 @@ class Shelf:
         tape = self._fresh(wanted, best.tape if best is not None else None)
         if tape is None:
             return
-        if not self.make_room(tape, len(place.ids)):
+        try:
+            if not self.make_room(tape, len(place.ids)):
+                return self.drop(tape)
+        except Stopped:
             return self.drop(tape)
         tape.owner, tape.kind = wanted.owner if place.lasting else place.owner, TapeKind.OWNERLESS
         if not wanted.guess and self._own(tape.owner) is None:
@@ -195,10 +198,10 @@ class Shelf:
     def _copy(self, best: Match, tape: Tape) -> None:
         """Where a library cannot share cells, a copy of their state; without one the tape starts cold, never wrong."""
         source, length = evolve(best.tape), best.usable  # making room may let the source go
-        state = self._parking.saved(source, length)
-        if state is None or not self.make_room(tape, length):
-            return
         try:
+            state = self._parking.saved(source, length)
+            if state is None or not self.make_room(tape, length):
+                return
             self._parking.load(tape.sequence, state, length)
         except BackendError:
             self._backend.drop(tape.sequence)
@@ -207,7 +210,10 @@ class Shelf:
         tape.cells = self._pool.take(length)
 
     def save(self, ids: Ids, owner: Owner) -> int:
-        """Keeps the state of what holds most of `ids` in host memory until `owner` is closed; how many bytes."""
+        """Keeps the state of what holds most of `ids` in host memory until `owner` is closed; how many bytes.
+
+        Raises `Stopped`.
+        """
         best = max(self._tapes.values(), key=lambda tape: common_length(tape.ids, ids), default=None)
         return self._parking.keep(best, ids, owner)
 
@@ -258,7 +264,10 @@ class Shelf:
         return min(free, self._spare_cells - self._spares()) if tape.kind is TapeKind.GUESS else free
 
     def make_room(self, tape: Tape, cells: int) -> bool:
-        """Evicts until `cells` are free and, for a guess, within the budget. False where that is not possible."""
+        """Evicts until `cells` are free and, for a guess, within the budget. False where that is not possible.
+
+        Raises `Stopped` as `evict_for`.
+        """
         while self.room(tape) < cells:
             if not self.evict_for(tape):
                 return False
@@ -274,13 +283,17 @@ class Shelf:
         """After a real operation: other sessions' tapes go, oldest first, until a guess finds a sequence and cells.
 
         For it evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
-        once, or was not used for long. To park a long one takes a while: none is begun where a request is `awaited`.
+        once, or was not used for long. To park a long one takes a while: it ends where a request is `awaited`.
         """
         real = [tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
         for tape in sorted(real, key=lambda tape: tape.used)[:-1]:
             if awaited() or not self._is_crowded():
                 return
-            if self._parking.park(tape) or self._uses - tape.used > _LONG * self._backend.sequences:
+            try:
+                parked = self._parking.park(tape, awaited)
+            except Stopped:
+                return
+            if parked or self._uses - tape.used > _LONG * self._backend.sequences:
                 self.drop(tape)
                 self._evicted += 1
 
@@ -296,7 +309,10 @@ class Shelf:
         return self._pool.used - (len(np.unique(np.concatenate(real))) if real else 0)
 
     def evict_for(self, tape: Tape) -> bool:
-        """Evicts one other tape for this one; False where there is none that may go."""
+        """Evicts one other tape for this one; False where there is none that may go.
+
+        Raises `Stopped` where the stop flag was set while that was copied to host memory: nobody needs its room now.
+        """
         return self._evict_for(tape.kind is TapeKind.GUESS, tape.owner, tape)
 
     def _evict_for(self, guess: bool, owner: Owner, spare: Tape | None) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from modeld.backends.base import Backend, BackendError, Ids, LogitsBackend, NativeBackend, StopFlag
+from modeld.backends.base import Backend, BackendError, Ids, LogitsBackend, NativeBackend, StopFlag, Stopped
 from modeld.engine.messages import (
     Advanced,
     Begun,
@@ -114,7 +114,10 @@ class Slot:
         """Keeps a tape's state for a snapshot; tapes stay as they are."""
         self._close(request.closed)
         ids = np.frombuffer(request.ids, "<i4").astype(np.int32)
-        return Saved(bytes=self._shelf.save(ids, Owner(request.client, request.place)))
+        try:
+            return Saved(bytes=self._shelf.save(ids, Owner(request.client, request.place)))
+        except Stopped:
+            return Saved(bytes=0)
 
     def probe(self, emit: Emit = lambda message: None) -> Probed:
         """Goes on with the test of exactness; tapes stay as they are. Emits `Probing` after every call of the model."""
@@ -165,10 +168,14 @@ class Slot:
         ids = self._ids(request, config)
         self._refuse(config, len(ids))
         account.prompt, account.tokenised = len(ids), self._clock()
-        claim = account.claim = self._claim(request, ids, config) if len(ids) else None
+        reason = Reason.CONTEXT if len(ids) else Reason.PREFILLED
+        try:
+            claim = account.claim = self._claim(request, ids, config) if len(ids) else None
+        except Stopped:
+            claim, reason = None, Reason.PREEMPTED
         emit(Begun(ids=ids.astype("<i4").tobytes(), reused=claim.reused if claim is not None else 0))
         if claim is None:
-            return self._ended(account, Reason.CONTEXT if len(ids) else Reason.PREFILLED, 0)
+            return self._ended(account, reason, 0)
         work = Work(tape=claim.tape, history=ids, resident=claim.reused)
         drafter = self._drafters.of(request.client)
 

@@ -120,10 +120,12 @@ class LlamaBackend:
         if not self._cache.forget(sequence, 0):
             raise RuntimeError(f"sequence {sequence} cannot be dropped")
 
-    def save(self, sequence: int, length: int) -> tuple[bytes, ...]:
+    def save(
+        self, sequence: int, length: int, enough: Callable[[int, int], bool] = lambda positions, size: False
+    ) -> tuple[bytes, ...]:
         if not self._holds(sequence, length):
             raise BackendError(f"sequence {sequence} does not hold {length} positions any more")
-        return self._cache.save(sequence, length)
+        return self._cache.save(sequence, length, enough)
 
     def load(self, sequence: int, state: Sequence[bytes], length: int) -> None:
         self._cache.load(sequence, state, length)
