@@ -8,6 +8,7 @@ import pytest
 
 from integration.slot_desk import SHARED, STEPS, Desk, Loaded, MakeDesk, both_in_long, cold, desk, loaded, other, prompt
 from modeld.backends.base import Ids
+from modeld.backends.llamacpp.backend import OWN_SEQUENCES
 from modeld.engine.messages import Advanced, Begun, FromEngine, Generated, Save
 from modeld.slot.shelf import Shelf
 from modeld.slot.tape import TapeKind
@@ -155,7 +156,9 @@ def test_s11_anothers_guess_is_not_adopted_and_what_is_closed_leaves_no_cell(
     here.close("one", *(f"{number}" for number in range(here.backend.sequences)))
     figures = here.slot.figures()
     assert (figures.tapes, figures.cells_used, figures.parked_bytes) == (0, 0, 0)
-    assert [here.backend._memory.length(sequence) for sequence in range(here.backend.sequences + 2)] == [0] * 6
+    assert [here.backend._memory.length(sequence) for sequence in range(here.backend.sequences + OWN_SEQUENCES)] == [
+        0
+    ] * 9
 
 
 @both_in_long

@@ -30,7 +30,7 @@ def test_a_missing_file_is_no_fault(tmp_path: Path) -> None:
     [
         ("", {"context": "12"}, "context is '12' in --context; it must be a whole number from 256 up"),
         ("", {"MODELD_CONTEXT": "much"}, "context is 'much' in MODELD_CONTEXT; it must be a whole number"),
-        ("", {"sequences": "256"}, "sequences is '256' in --sequences; it must be a whole number from 2 to 255"),
+        ("", {"sequences": "252"}, "sequences is '252' in --sequences; it must be a whole number from 2 to 251"),
         ("", {"extra_cells": "-1"}, "extra_cells is '-1' in --extra-cells"),
         ("profile = 'best'", {}, "modeld.toml; it must be one of exact, fast"),
         ("threads = true", {}, "threads is True in "),

@@ -101,7 +101,7 @@ def test_s13_a_lost_engine_is_no_error_and_the_test_is_tried_again_later_each_ti
             pass_time(house, 1.0)
         waits.append(house.now - began)
         house.lose_engine()
-        assert house.driver.exactness == Exactness()
+        assert house.driver.exactness.verdict == "untested"
         house.say(house.engine.ready())
     pass_time(house, 1e6)
     assert probes(house) == FAILURES
@@ -129,6 +129,9 @@ def test_an_error_of_the_engine_is_tried_again_and_not_for_ever(house: House) ->
             house.engine.running = None
             house.say(Failed(code="internal", message="x"))
     assert probes(house) == FAILURES
+    house.lose_engine()
+    house.say(house.engine.ready())
+    assert house.driver.exactness == Exactness(reason="the test failed 3 times; the log has why")
 
 
 def test_a_test_without_room_waits_longer_each_time_and_is_never_given_up(house: House) -> None:

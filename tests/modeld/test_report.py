@@ -29,6 +29,7 @@ def test_a_status_is_a_table_of_its_figures() -> None:
     ("exactness", "words"),
     [
         (Exactness(verdict="exact"), "exact"),
+        (Exactness(reason="no room"), "untested: no room"),
         (Exactness(running=True, progress=0.4), "being tested, 40% done"),
         (
             Exactness(verdict="approximate", largest_difference=0.1234, differing_tokens=0.025),

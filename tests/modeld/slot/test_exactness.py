@@ -8,9 +8,10 @@ import pytest
 
 from modeld.backends.base import BackendError, Ids, Scored
 from modeld.backends.fake import FakeBackend
+from modeld.engine.messages import Failed
 from modeld.slot import SlotSettings
 from modeld.slot.draft.lengths import LIMIT, UNTILED
-from modeld.slot.exactness import ExactnessTest
+from modeld.slot.exactness import DEPTH, ExactnessTest
 from modelwire.messages import DecodeConfig
 
 MakeBench = Callable[..., Any]
@@ -94,10 +95,45 @@ def test_it_keeps_no_more_rows_than_it_compares_to(bench: MakeBench, monkeypatch
 
 
 def test_s7_it_takes_no_place_from_anybody(bench: MakeBench) -> None:
+    """Where the cells are lacking, that is said."""
+    here = bench(settings=SAMPLE, cells=1500)
+    here.run("abcd" * 200, guess=True)
+    probed = here.slot.probe()
+    assert (probed.finished, probed.stopped) == (False, False)
+    assert "free KV cells, and 700 are free" in probed.exactness.reason
+    assert here.tapes() == [("guess", "ann/one", 800)]
+
+
+def test_tapes_on_all_sequences_do_not_keep_it_waiting_for_ever(bench: MakeBench) -> None:
+    """S7: guesses take every sequence within minutes, and keep it."""
     here = bench(settings=SAMPLE, sequences=3)
-    here.run("abcd", guess=True)
-    assert not here.slot.probe().finished
-    assert here.tapes() == [("guess", "ann/one", 4)]
+    for letter in "abc":
+        here.run(letter * 20, guess=True)
+    before = here.tapes()
+    assert here.slot.probe().exactness.verdict == "exact"
+    assert here.tapes() == before
+    assert len(before) == 3
+
+
+def test_a_library_that_fails_in_it_costs_no_tape_and_the_finished_parts_stay(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(settings=SAMPLE)
+    here.run("the long conversation")
+    before, load = here.tapes(), here.backend.load
+
+    def fails(*arguments: object) -> None:
+        raise BackendError("it has no room for a copy")
+
+    monkeypatch.setattr(here.backend, "load", fails)
+    assert isinstance(here.slot.probe(), Failed)
+    here.slot.check()
+    here.backend.check()
+    assert (here.tapes(), here.backend.free_cells) == (before, here.slot.shelf.free_cells)
+    monkeypatch.setattr(here.backend, "load", load)
+    computed = here.backend.computed
+    assert here.slot.probe().exactness.verdict == "exact"
+    assert here.backend.computed - computed < 2 * DEPTH
 
 
 def test_what_gives_no_logits_is_held_against_answers_to_what_was_never_seen(bench: MakeBench) -> None:

@@ -47,7 +47,7 @@ class Housekeeping:
             self._pauses = self._failures = 0
             self._not_before, self._settled = now, False
             self.exactness = Exactness()
-        if self.exactness.verdict == "untested":
+        if self.exactness.verdict == "untested" and self._failures < FAILURES:
             self.exactness = ready.exactness
 
     def due(self, now: float) -> Probe | Unload | None:
@@ -73,6 +73,8 @@ class Housekeeping:
             self._settled = True
         elif probed is None or not yielded:
             self._failures += probed is None
+            if self._failures >= FAILURES:
+                self.exactness = Exactness(reason=f"the test failed {FAILURES} times; the log has why")
             self._pauses += 1
             self._not_before = now + min((self.times.test_after or 1.0) * 4**self._pauses, LONGEST_PAUSE_S)
 

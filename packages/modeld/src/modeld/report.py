@@ -74,7 +74,7 @@ def _verdict(exactness: Exactness) -> str:
     if exactness.verdict == "approximate":
         differ = f"{exactness.differing_tokens:.1%} of tokens"
         return f"approximate: logits differ by up to {exactness.largest_difference:.2g}, {differ}"
-    return exactness.verdict
+    return f"{exactness.verdict}: {exactness.reason}" if exactness.reason else exactness.verdict
 
 
 def difference_lines(segment: int, difference: Difference) -> str:

@@ -419,7 +419,8 @@ class ModelDescription:
 class Exactness:
     """Whether results are bit-identical across batch widths, chunkings, forks and adoptions, as tested.
 
-    `running`: the test is under way now. `progress` is the fraction of it that is done.
+    `running`: the test is under way now. `progress` is the fraction of it that is done. `reason`: why there is no
+    verdict, for people.
     """
 
     verdict: Literal["exact", "approximate", "untested"] = "untested"
@@ -427,6 +428,7 @@ class Exactness:
     differing_tokens: float = 0.0
     running: bool = False
     progress: float = 0.0
+    reason: str = ""
 
 
 @_kind("description")

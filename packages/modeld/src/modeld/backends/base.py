@@ -18,6 +18,8 @@ Ids = NDArray[np.int32]
 """Token ids, shape (n,)."""
 Logits = NDArray[np.float32]
 """Raw scores of one position, shape (vocabulary,)."""
+TEST_SEQUENCES = 3
+"""Beyond those that can be used, for the test of exactness: tapes may hold all the others for days."""
 
 
 @frozen(kw_only=True)
@@ -112,7 +114,7 @@ class Vocabulary(Protocol):
 class Backend(Protocol):
     """A loaded model, used by one thread.
 
-    Sequences are numbered from 0 to `sequences` - 1 and share `cells` positions of KV.
+    Sequences are numbered from 0 to `sequences` - 1 and share `cells` positions of KV. `TEST_SEQUENCES` more follow.
     """
 
     @property

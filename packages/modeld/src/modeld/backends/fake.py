@@ -14,6 +14,7 @@ from hashlib import blake2b
 import numpy as np
 
 from modeld.backends.base import (
+    TEST_SEQUENCES,
     BackendError,
     Capabilities,
     Extended,
@@ -48,11 +49,12 @@ class FakeBackend:
         self._stop = stop
         self._sleep = sleep
         self._vocabulary = FakeVocabulary(script.chat_template, script.bos)
-        self._cells = FakeCells(script.cells, script.sequences + 2)  # those of `KvCache`, too
+        sequences = script.sequences + TEST_SEQUENCES
+        self._cells = FakeCells(script.cells, sequences + 2)  # those of `KvCache`, too
         self._cache = KvCache(
             self._cells,
             cells=script.cells,
-            sequences=script.sequences,
+            sequences=sequences,
             piece=script.piece,
             in_order=script.in_order,
             stop=stop.is_set,

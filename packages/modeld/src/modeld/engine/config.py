@@ -13,7 +13,7 @@ def _available_processors() -> int:
 
 BACKENDS = ("llamacpp", "openvino", "fake")
 DEVICES = ("CPU", "GPU", "AUTO")
-FEWEST_SEQUENCES, MOST_SEQUENCES = 2, 255
+FEWEST_SEQUENCES, MOST_SEQUENCES = 2, 251
 _positive = validators.ge(1)
 
 

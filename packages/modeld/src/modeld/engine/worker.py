@@ -17,7 +17,7 @@ from pathlib import Path
 
 from attrs import asdict
 
-from modeld.backends.base import Backend, BackendError, LoadError, LogitsBackend
+from modeld.backends.base import TEST_SEQUENCES, Backend, BackendError, LoadError, LogitsBackend
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import Channel
 from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run, Save
@@ -206,9 +206,9 @@ class Desk:
             if not ended:
                 self._send(_failure(fault))
 
-    def _probed(self, emit: Callable[[FromEngine], None]) -> Probed:
+    def _probed(self, emit: Callable[[FromEngine], None]) -> Probed | Failed:
         probed = self._slot.probe(emit)
-        if probed.finished and probed.exactness.verdict != "untested":
+        if isinstance(probed, Probed) and probed.finished and probed.exactness.verdict != "untested":
             try:
                 self._found(probed.exactness)
             except (LoadError, OSError) as fault:
@@ -227,7 +227,7 @@ class Desk:
 
     def _forget_everything(self) -> None:
         """After a fault nobody knows what is resident. An engine that cannot forget ends, and a new one starts."""
-        for sequence in range(self._backend.sequences):
+        for sequence in range(self._backend.sequences + TEST_SEQUENCES):
             self._backend.drop(sequence)
         self._slot = self._new_slot()
 

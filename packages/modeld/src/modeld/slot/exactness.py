@@ -18,7 +18,6 @@ STEPS = 8
 WIDEST = TILE
 WIDTHS = (2, 3, 5, STEPS, 1 + UNTILED, WIDEST)
 """Rows of batches: up to those of the longest draft where no tile was timed, and a tile."""
-SEQUENCES = 3
 
 Row = tuple[int, Ids]
 """The number of a step, 0 after the prompt, and its logits as bits."""

@@ -15,7 +15,6 @@ from modelwire.messages import DecodeConfig, Exactness
 TOKENS = 24
 CONTEXT = DEPTH + max(TOKENS, WIDEST)
 """In one of so many tokens, or more, both tests reach `DEPTH`."""
-SEQUENCES = 2
 Part = Callable[[], None]
 
 
@@ -67,7 +66,7 @@ class NativeExactnessTest:
         `advanced` is called after every call of the model.
         """
         self._advanced = advanced
-        self._one, self._two = sequences[:SEQUENCES]
+        self._one, self._two = sequences[:2]
         while self._parts:
             try:
                 self._parts[0]()

@@ -217,11 +217,6 @@ class Shelf:
         best = max(self._tapes.values(), key=lambda tape: common_length(tape.ids, ids), default=None)
         return self._parking.keep(best, ids, owner)
 
-    def spare(self, sequences: int, cells: int) -> list[int]:
-        """Sequences without a tape, with `cells` free ones for them; none where somebody would have to go."""
-        free = [number for number in range(self._backend.sequences) if number not in self._tapes]
-        return free[:sequences] if len(free) >= sequences and self._pool.free >= cells else []
-
     # --- changing a tape --------------------------------------------------------------------------------
 
     def appended(self, tape: Tape, ids: Ids) -> None:

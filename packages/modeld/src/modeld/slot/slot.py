@@ -7,8 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
+from attrs import evolve
 
-from modeld.backends.base import Backend, BackendError, Ids, LogitsBackend, NativeBackend, StopFlag, Stopped
+from modeld.backends.base import (
+    TEST_SEQUENCES,
+    Backend,
+    BackendError,
+    Ids,
+    LogitsBackend,
+    NativeBackend,
+    StopFlag,
+    Stopped,
+)
 from modeld.engine.messages import (
     Advanced,
     Begun,
@@ -29,7 +39,7 @@ from modeld.engine.messages import (
 from modeld.slot.account import Account
 from modeld.slot.claims import Claim, Wanted
 from modeld.slot.draft.base import Drafter, Drafters, NoDrafts
-from modeld.slot.exactness import SEQUENCES, ExactnessTest
+from modeld.slot.exactness import ExactnessTest
 from modeld.slot.generate import Answer, Decoder
 from modeld.slot.native import generate_natively
 from modeld.slot.native_exactness import NativeExactnessTest
@@ -119,14 +129,20 @@ class Slot:
         except Stopped:
             return Saved(bytes=0)
 
-    def probe(self, emit: Emit = lambda message: None) -> Probed:
+    def probe(self, emit: Emit = lambda message: None) -> Probed | Failed:
         """Goes on with the test of exactness; tapes stay as they are. Emits `Probing` after every call of the model."""
-        test = self._exactness = self._exactness or self._new_test()
-        if test is None:
-            return Probed(finished=True)
-        spare = self._shelf.spare(SEQUENCES, test.cells)
-        finished = bool(spare) and test.run(spare, lambda: emit(Probing(progress=test.progress)))
-        return Probed(finished=finished, stopped=bool(spare) and not finished, exactness=test.exactness)
+        try:
+            test = self._exactness = self._exactness or self._new_test()
+            if test is None:
+                return Probed(finished=True)
+            if (free := self._shelf.free_cells) < test.cells:
+                why = f"the test needs {test.cells:,} free KV cells, and {free:,} are free: tapes hold the others"
+                return Probed(finished=False, exactness=evolve(test.exactness, reason=why))
+            own = range(self._backend.sequences, self._backend.sequences + TEST_SEQUENCES)
+            finished = test.run(own, lambda: emit(Probing(progress=test.progress)))
+        except BackendError as fault:
+            return _failed_library(fault)
+        return Probed(finished=finished, stopped=not finished, exactness=test.exactness)
 
     def _new_test(self) -> ExactnessTest | NativeExactnessTest | None:
         text = np.array(self._backend.vocabulary.tokenise(self._sample), np.int32)

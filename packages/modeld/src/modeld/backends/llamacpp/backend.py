@@ -10,7 +10,17 @@ from importlib.metadata import version
 import numpy as np
 from llama_cpp import llama_cpp as llama
 
-from modeld.backends.base import BackendError, Capabilities, Extended, Ids, Logits, OutOfCells, StopFlag, Stopped
+from modeld.backends.base import (
+    TEST_SEQUENCES,
+    BackendError,
+    Capabilities,
+    Extended,
+    Ids,
+    Logits,
+    OutOfCells,
+    StopFlag,
+    Stopped,
+)
 from modeld.backends.kv_cache import END, KvCache
 from modeld.backends.llamacpp import vendor_log
 from modeld.backends.llamacpp.memory import LlamaMemory
@@ -20,8 +30,8 @@ from modelwire.messages import ModelDescription
 _DONE, _NO_ROOM, _ABORTED = 0, 1, 2
 _PIECE = 512
 """Positions that are moved at once; about ten milliseconds for a small model."""
-OWN_SEQUENCES = 2
-"""Sequences of the library that the cache needs beside those that can be used."""
+OWN_SEQUENCES = 2 + TEST_SEQUENCES
+"""Sequences of the library that the cache and the test of exactness need beside those that can be used."""
 
 
 class LlamaBackend:
@@ -60,7 +70,7 @@ class LlamaBackend:
         self._cache = KvCache(
             self._memory,
             cells=self.cells,
-            sequences=self.sequences,
+            sequences=self.sequences + TEST_SEQUENCES,
             piece=min(_PIECE, self._window or _PIECE),
             in_order=in_order or self._window > 0,  # with a window, the library would take cells that are in use
             stop=stop.is_set,

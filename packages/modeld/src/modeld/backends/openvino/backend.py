@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from attrs import evolve, frozen
 
-from modeld.backends.base import Capabilities, Extended, Ids, OutOfCells, Scored, StopFlag, Vocabulary
+from modeld.backends.base import TEST_SEQUENCES, Capabilities, Extended, Ids, OutOfCells, Scored, StopFlag, Vocabulary
 from modeld.backends.openvino import decoding
 from modeld.backends.openvino.pipeline import BLOCK, Given, NoRoom, Pipeline, Request
 from modeld.backends.openvino.residency import Residency
@@ -33,7 +33,7 @@ class Sizes:
     @property
     def blocks(self) -> int:
         """One more for each sequence, whose last block is not full."""
-        return -(-(self.cells + self.slack) // BLOCK) + self.sequences + WRITTEN
+        return -(-(self.cells + self.slack) // BLOCK) + self.sequences + TEST_SEQUENCES + WRITTEN
 
 
 class OpenVinoBackend:
