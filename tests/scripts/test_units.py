@@ -45,6 +45,12 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["modeld", "intentd"])
+def test_s13_an_engine_that_the_kernel_ends_for_want_of_memory_stops_no_daemon(name: str) -> None:
+    """It is of the same control group, and by default systemd stops all of it."""
+    assert "OOMPolicy=continue" in (UNITS / f"{name}.service").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("name", ["modeld", "intentd"])
 def test_a_wrong_setting_is_not_tried_again_and_again(name: str) -> None:
     """Status 2 says that it would be wrong the next time too."""
     lines = (UNITS / f"{name}.service").read_text("utf-8").splitlines()
