@@ -156,9 +156,8 @@ def test_s11_anothers_guess_is_not_adopted_and_what_is_closed_leaves_no_cell(
     here.close("one", *(f"{number}" for number in range(here.backend.sequences)))
     figures = here.slot.figures()
     assert (figures.tapes, figures.cells_used, figures.parked_bytes) == (0, 0, 0)
-    assert [here.backend._memory.length(sequence) for sequence in range(here.backend.sequences + OWN_SEQUENCES)] == [
-        0
-    ] * 9
+    everything = range(here.backend.sequences + OWN_SEQUENCES)
+    assert [here.backend._memory.length(sequence) for sequence in everything] == [0] * 9
 
 
 @both_in_long

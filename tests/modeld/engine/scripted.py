@@ -46,6 +46,7 @@ class ScriptedChild:
         self.buried = False
         self.killed = False
         self.obeys = self.mortal = True
+        self.end = "exited with status 0"
 
     def says(self, *messages: object) -> None:
         for message in messages:
@@ -71,7 +72,7 @@ class ScriptedChild:
 
     async def bury(self, grace: float) -> str:
         self.buried = True
-        return "was ended by SIGKILL" if self.killed else "exited with status 0"
+        return "was ended by SIGKILL" if self.killed else self.end
 
 
 class Nursery:

@@ -31,6 +31,12 @@ def test_modules_of_the_project_that_the_daemon_was_started_for_are_none_of_an_e
     assert "non-socket" in front.stderr  # that is what it got
 
 
+import pytest
+
+from modeld.engine import child
+from modeld.engine.config import EngineConfig
+from modeld.engine.stop_flag import SharedStopFlag
+
 ON_A_TERMINAL = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(1, termios.TIOCSCTTY, 0)
@@ -66,3 +72,16 @@ def test_s13_an_engine_that_prints_is_not_stopped_by_a_terminal_with_tostop() ->
         front.kill()
         front.wait()
         os.close(ours)
+
+
+async def test_s13_an_engine_of_another_edition_ends_before_it_reads_what_it_was_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Options and messages of a daemon that was upgraded while it ran may mean something else, or nothing."""
+    flag = SharedStopFlag.create()
+    monkeypatch.setattr(child, "EDITION", "0.0.1 0123")
+    try:
+        started = await child.Child.start(EngineConfig(backend="fake"), 1, flag.descriptor)
+        assert await started.bury(60) == child.UPGRADED
+    finally:
+        flag.close()

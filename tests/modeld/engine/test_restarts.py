@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from modeld.engine.child import UPGRADED
 from modeld.engine.messages import (
     Begun,
     EngineGone,
@@ -248,3 +249,18 @@ async def test_s8_a_fault_of_the_supervisor_itself_is_said_and_close_ends_all_th
         nursery.children[0].dies()
     await nursery.until(lambda: faults == [ValueError])
     await supervisor.close()
+
+
+async def test_an_upgrade_under_a_running_daemon_is_said_at_once_and_no_engine_is_tried_in_vain(
+    start: Start, nursery: Nursery
+) -> None:
+    """Also for a model that was loaded: what is installed now does not understand this process."""
+    await start()
+    first = await ready(nursery)
+    first.dies()
+    await nursery.until(lambda: len(nursery.children) == 2)
+    nursery.children[1].end = UPGRADED
+    nursery.children[1].dies()
+    await nursery.until(lambda: isinstance(nursery.told[-1], Refused))
+    assert nursery.told[-1] == Refused(message="modeld was upgraded while it ran: restart it")
+    assert len(nursery.children) == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
-from modeld.engine.child import Child
+from modeld.engine.child import UPGRADED, Child
 from modeld.engine.config import EngineConfig
 from modeld.engine.frames import FrameFault, Numbered
 from modeld.engine.messages import (
@@ -216,7 +216,7 @@ class Supervisor:
         self._tell(EngineGone(epoch=self._epoch, reason=reason))
         if self._dismissed:
             return
-        if self._crashes.is_hopeless and not self._proven:
+        if reason == UPGRADED or (self._crashes.is_hopeless and not self._proven):
             crashes, self._crashes = self._crashes, CrashLoop(self._patience)
             self._give_up(reason, crashes)
         else:
@@ -332,6 +332,8 @@ class Supervisor:
 
     def _give_up(self, reason: str, crashes: CrashLoop) -> None:
         self._refused = True
+        if reason == UPGRADED:
+            return self._tell(Refused(message="modeld was upgraded while it ran: restart it"))
         says = f"while it loaded the model the engine {reason}"
         if crashes.deaths > 1:
             says += f", the last of {crashes.deaths} that died"

@@ -19,6 +19,7 @@ from attrs import asdict
 
 from modeld.backends.base import TEST_SEQUENCES, Backend, BackendError, LoadError, LogitsBackend
 from modeld.engine.config import EngineConfig
+from modeld.engine.edition import EDITION, OUTDATED
 from modeld.engine.frames import Channel
 from modeld.engine.messages import Encode, Ended, Failed, FromEngine, Probe, Probed, Quit, Ready, Refused, Run, Save
 from modeld.engine.stop_flag import SharedStopFlag
@@ -282,6 +283,9 @@ def _exit_with_front(life: int) -> None:
 
 def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    *arguments, edition = arguments
+    if edition != EDITION:  # nothing else of what it says can be trusted to mean the same here
+        sys.exit(OUTDATED)
     config = EngineConfig.from_json(arguments[0])
     epoch, connection, flag, life = map(int, arguments[1:])
     logs.set_up(f"engine {epoch}", level=config.log_level, form=config.log_format)
