@@ -210,7 +210,8 @@ async def test_the_commands_load_and_unload(daemons: Daemons) -> None:
     assert await daemons.result("unload") == (0, "nothing is loaded\n", [])
     assert await daemons.result("load") == (0, "fake is loaded\n", [])
     assert await daemons.result("load", str(other.parent / "x" / ".." / other.name)) == (0, "fake is loaded\n", [])
-    assert await daemons.result("load", str(other)) == (0, "fake is loaded already\n", [])
+    same = "fake is loaded already; if its file was replaced, unload it first\n"
+    assert await daemons.result("load", str(other)) == (0, same, [])
     status, _, [line] = await daemons.result("load", str(daemons.directory / "missing"))
     assert status == 2
     assert "is no file" in line

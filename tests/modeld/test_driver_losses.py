@@ -166,6 +166,16 @@ def test_an_operation_that_sent_a_token_fails_when_the_engine_is_lost_and_its_se
     assert as_text(house.last_run().base) == "abcd"
 
 
+def test_s12_a_guess_that_fails_while_it_waits_is_counted_too() -> None:
+    """No engine comes up, so it never starts."""
+    house = House()
+    house.submit("1", turn("abc", speculative=True))
+    for _ in range(3):
+        house.lose_engine()
+    assert house.error("1").code == ErrorCode.NOT_READY
+    assert house.driver.figures.guesses_failed == 1
+
+
 def test_a_guess_that_is_lost_with_its_engine_is_counted_and_not_run_again(house: House) -> None:
     """S12."""
     house.submit("1", turn("abc", speculative=True))

@@ -190,6 +190,21 @@ def test_a_test_is_no_use_of_the_model_an_unload_does_not_wait_longer_for_it() -
     assert house.engine.asked == ["nothing"]
 
 
+def test_an_unload_of_the_daemon_itself_is_nobodys_operation() -> None:
+    """What a person did last is what `modeld story` tells, and what is counted."""
+    house = House(idle=IdleTimes(unload_after=WAIT))
+    house.say(house.engine.ready())
+    house.submit("mine", turn("abc"))
+    house.run()
+    pass_time(house, WAIT)
+    assert house.engine.asked == ["nothing"]
+    house.say(EngineUnloaded(epoch=1))
+    assert house.driver.figures.operations_total == 1
+    story = house.driver.stories.tell()
+    assert story is not None
+    assert story[0] == "turn mine of client ann"
+
+
 def test_a_client_that_unloads_stops_the_test(house: House) -> None:
     pass_time(house, WAIT)
     house.submit("u", Unload())

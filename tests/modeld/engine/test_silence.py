@@ -24,6 +24,7 @@ from modeld.engine.messages import (
 )
 from modeld.engine.patience import Pace, Patience
 from modeld.engine.supervisor import Supervisor
+from modelwire.client import LOAD_S
 from modelwire.messages import Text
 from tests.modeld.engine.scripted import ENDED, READY, RUN, SAVE, Nursery, Start, ready
 
@@ -151,6 +152,13 @@ async def test_an_alarm_that_was_set_for_something_else_ends_no_engine(start: St
     supervisor._ring()
     child.says(ENDED)
     await nursery.until(lambda: nursery.told[-1] == ENDED)
+
+
+def test_a_client_waits_for_a_load_until_it_is_told_why_it_failed() -> None:
+    """A model that says nothing is given up after two loads; so may be the one before, to which it goes back."""
+    bounds = Patience()
+    given_up = bounds.silent_loads * (bounds.load + bounds.quit + bounds.longest_pause)
+    assert 2 * given_up < LOAD_S
 
 
 def test_the_first_chunk_has_longer_where_chunks_are_larger() -> None:

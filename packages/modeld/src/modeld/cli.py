@@ -106,7 +106,7 @@ async def _load(wanted: argparse.Namespace) -> int:
     async with _client(wanted) as client:
         changed = await client.load(file)
         name = (await _when_loaded(client)).model.name
-    print(f"{name} is loaded" if changed else f"{name} is loaded already")
+    print(f"{name} is loaded" if changed else f"{name} is loaded already; if its file was replaced, unload it first")
     return 0
 
 

@@ -14,7 +14,6 @@ from modeld.confirmations import MAX_WAITING, Confirmations
 from modeld.engine.messages import (
     EngineUnloaded,
     FromEngine,
-    Probe,
     Probed,
     Probing,
     Ready,
@@ -152,7 +151,7 @@ class Driver:
         flight = Flight(OpKey(client, op), message, now)
         self._flights[flight.key] = flight
         scheduled = flight.schedule_op(self.sessions)
-        if not isinstance(message, Tokenize | Probe):
+        if client != DAEMON and not isinstance(message, Tokenize):
             self.stories.begin(flight.key, flight.what, now, self.scheduler.ahead_of(scheduled.kind))
         if not flight.is_house:
             self._house.used(now)
@@ -252,7 +251,8 @@ class Driver:
             return
         match command:
             case schedule.Accept():
-                self.figures.accepted(guess=flight.is_guess)
+                if flight.key.client != DAEMON:
+                    self.figures.accepted(guess=flight.is_guess)
                 self._say(flight, Accepted(), now)
             case schedule.Start():
                 self.stories.started(command, now, waited_ms=self._holder.stop_took(now))

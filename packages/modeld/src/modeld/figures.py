@@ -10,7 +10,7 @@ from attrs import asdict, define, field, frozen
 
 from modeld.engine.messages import DraftFigures, Ended, ShelfFigures
 from modeld.flight import Flight, Last
-from modelwire.messages import Done, Outcome, Reason, Usage
+from modelwire.messages import Done, Error, Outcome, Reason, Usage
 
 _REMEMBERED = 64
 _COUNTED = (
@@ -91,6 +91,7 @@ class Figures:
                 self.drafted(flight.end.drafts)
             if flight.is_guess:
                 self.guess_chunk_ms = flight.end.timings.chunk
+        self.guesses_failed += flight.is_guess and isinstance(last, Error)
         usage = flight.end.usage if isinstance(flight.end, Ended) else Usage()
         if flight.is_guess and flight.started is not None:
             reason = last.reason if isinstance(last, Done) else None
@@ -100,10 +101,9 @@ class Figures:
             self.real_ended(flight.client, flight.ids, usage)
 
     def guess_ended(self, client: str, ids: bytes, seconds: float, usage: Usage, reason: Reason | None) -> None:
-        """`ids`: what it left resident. `reason` None: it failed."""
+        """Of one that was started. `ids`: what it left resident. `reason` None: it failed."""
         self.tokens_prefilled += usage.prefilled
         self.guesses_preempted += reason is Reason.PREEMPTED
-        self.guesses_failed += reason is None
         self.wasted_s += seconds
         if ids:
             self._unpaid = [*self._unpaid, _Guess(client, ids, seconds)][-_REMEMBERED:]

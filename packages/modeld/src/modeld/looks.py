@@ -1,4 +1,4 @@
-"""Owns the look at a model's file before it is loaded: nobody waits long for a drive whose server is gone.
+"""Owns the look at a model's file before it is loaded: nobody waits long for a drive that sleeps or is gone.
 
 What makes a file a model is the check's business.
 """
@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from modeld.backends.base import LoadError
+from modelwire.errors import ErrorCode, WireError
 
-LONGEST_LOOK_S = 0.5
+LONGEST_LOOK_S = 0.1
+"""For so long the event loop stands still."""
 MOST_LOOKS = 16
 """So many threads may hang in calls that do not end."""
 
@@ -23,36 +25,52 @@ class Looks:
         """`check` raises `LoadError` for a file that need not be tried."""
         self._check = check
         self._seconds = seconds
-        self._hanging: dict[Path, threading.Thread] = {}
+        self._slow: dict[Path, _Look] = {}
 
     def look(self, path: Path) -> None:
-        """Raises `LoadError` as the check does, and where nothing answers in time; again, and at once, while a look at
-        the same file still hangs.
-        """
-        self._hanging = {path: thread for path, thread in self._hanging.items() if thread.is_alive()}
-        mute = LoadError(f"{path} does not answer within {self._seconds} s: try again when its drive is connected")
-        if path in self._hanging:
-            raise mute
-        if len(self._hanging) >= MOST_LOOKS:
-            raise LoadError(f"{MOST_LOOKS} other files do not answer: try again when their drives are connected")
-        found: list[LoadError | None] = []
-        thread = threading.Thread(target=lambda: found.append(self._fault(path)), name="look", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            raise LoadError(f"{path} cannot be looked at: the machine has no room for a thread; try again") from None
-        thread.join(self._seconds)
-        if not found:
-            self._hanging[path] = thread
-            raise mute
-        if found[0]:
-            raise found[0]
+        """Raises `LoadError` as the check does, and `WireError` where nothing answers in time.
 
-    def _fault(self, path: Path) -> LoadError | None:
+        Such a look goes on. What it finds right counts the next time: else a slow drive were too slow each time.
+        """
+        before = self._slow.get(path)
+        self._slow = {path: look for path, look in self._slow.items() if look.is_alive()}
+        if before and before.found_right:
+            return
+        if path not in self._slow:
+            self._begin(path)
+        if path in self._slow:
+            says = f"{path} did not answer within {self._seconds} s: if its drive was asleep, try again in a moment"
+            raise WireError(ErrorCode.NOT_READY, says, retry=True)
+
+    def _begin(self, path: Path) -> None:
+        if len(self._slow) >= MOST_LOOKS:
+            says = f"{MOST_LOOKS} other files do not answer: try again when their drives are connected"
+            raise WireError(ErrorCode.NOT_READY, says, retry=True)
+        look = _Look(self._check, path)
         try:
-            self._check(path)
+            look.start()
+        except RuntimeError:
+            says = f"{path} cannot be looked at: the machine has no room for a thread; try again"
+            raise WireError(ErrorCode.NOT_READY, says, retry=True) from None
+        look.join(self._seconds)
+        if look.fault:
+            raise look.fault
+        if not look.found_right:
+            self._slow[path] = look
+
+
+class _Look(threading.Thread):
+    def __init__(self, check: Callable[[Path], None], path: Path) -> None:
+        super().__init__(name="look", daemon=True)
+        self._check, self._path = check, path
+        self.found_right = False
+        self.fault: LoadError | None = None
+
+    def run(self) -> None:
+        try:
+            self._check(self._path)
+            self.found_right = True
         except LoadError as raised:
-            return raised
+            self.fault = raised
         except Exception as raised:
-            return LoadError(f"{path} cannot be looked at ({type(raised).__name__})")
-        return None
+            self.fault = LoadError(f"{self._path} cannot be looked at ({type(raised).__name__})")

@@ -45,7 +45,8 @@ from modelwire.messages import (
 from modelwire.protocol import MODELD, Protocol
 
 DEFAULT_TIMEOUT = 10.0
-LOAD_S = 1200.0
+LOAD_S = 2700.0
+"""Longer than modeld takes to give up a model that says nothing, and the one before as well: only then it says why."""
 MERGE_FROM = 64
 """So many unread replies of an operation are kept one by one; what comes after them is merged where it can be."""
 
