@@ -157,6 +157,13 @@ def test_without_answers_to_hold_it_against_the_question_stays_open(
     assert (probed.finished, probed.exactness.verdict) == (True, "untested")
 
 
+def test_s3_an_answer_that_comes_short_is_no_stop(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The front would be told of a stop that it has not asked for."""
+    here = bench(settings=SAMPLE, fork="content")
+    monkeypatch.setattr(FakeBackend, "generate", lambda *request: iter([[97]]))
+    assert isinstance(here.slot.probe(), Failed)
+
+
 def test_an_answer_that_differs_from_one_to_what_was_never_seen_is_found(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,19 +1,18 @@
 """Owns the byte by which the front stops the running operation: memory that both processes map. Who sets it when is
 not its business.
 
-It lives in a temporary file that has no name, so there is nothing to clean up, however a process ends.
+It lies in memory alone: no disk can be too full for it, and there is nothing to clean up, however a process ends.
 """
 
 import ctypes
 import mmap
 import os
-import tempfile
 
 _SIZE = 2  # the byte and the zero after it: `strlen` of it is 1 or 0
 
 
 class SharedStopFlag:
-    """Maps the file behind `descriptor`, which it takes over."""
+    """Maps the memory behind `descriptor`, which it takes over."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -22,9 +21,9 @@ class SharedStopFlag:
 
     @classmethod
     def create(cls) -> "SharedStopFlag":
-        with tempfile.TemporaryFile() as file:
-            file.truncate(_SIZE)
-            return cls(os.dup(file.fileno()))
+        descriptor = os.memfd_create("stop flag")
+        os.ftruncate(descriptor, _SIZE)
+        return cls(descriptor)
 
     def __repr__(self) -> str:
         return "SharedStopFlag(closed)" if self._view is None else f"SharedStopFlag(set={self.is_set()})"

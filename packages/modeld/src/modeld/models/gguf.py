@@ -33,8 +33,8 @@ def check(path: Path) -> None:
 
 def check_all(path: Path) -> None:
     """The same for a model and all the files of its series."""
-    for part in parts(path):
-        check(part)
+    if parts(path) == [path]:
+        check(path)
 
 
 def parts(path: Path) -> list[Path]:

@@ -140,6 +140,8 @@ class Slot:
                 return Probed(finished=False, exactness=evolve(test.exactness, reason=why))
             own = range(self._backend.sequences, self._backend.sequences + TEST_SEQUENCES)
             finished = test.run(own, lambda: emit(Probing(progress=test.progress)))
+            if not finished and not self._stop.is_set():
+                raise BackendError("it ended a part of the test of exactness that nobody stopped")
         except BackendError as fault:
             return _failed_library(fault)
         return Probed(finished=finished, stopped=not finished, exactness=test.exactness)
