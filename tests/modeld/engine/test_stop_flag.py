@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_what_the_front_sets_the_engine_sees_by_both_ways() -> None:
 def test_it_needs_no_disk() -> None:
     """On a full one, on some file systems, the next write to a mapped file ends the process."""
     flag = SharedStopFlag.create()
-    assert "memfd" in os.readlink(f"/proc/self/fd/{flag.descriptor}")
+    assert "memfd" in str(Path(f"/proc/self/fd/{flag.descriptor}").readlink())
     flag.close()
 
 
