@@ -118,8 +118,8 @@ async def test_s2_a_drive_that_says_nothing_holds_up_nobody(runtime: Path, monke
     app._driver.submit("ann", "l", Load(model="/drive/model"), 0.0)
     back.set()
     [error] = replies
-    assert error.code == "bad_request"
-    assert "/drive/model does not answer" in error.message
+    assert (error.code, error.retry) == ("not_ready", True)
+    assert "/drive/model did not answer" in error.message
 
 
 async def test_a_wanted_model_that_is_refused_ends_nothing(
