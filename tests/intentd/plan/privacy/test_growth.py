@@ -109,10 +109,11 @@ def _timed(work: Callable[[str], object], text: str) -> float:
 
 
 def shapes(unit: str) -> Iterator[Callable[[int], str]]:
-    """Its beginning again and again, its end again and again, and first the one and then the other."""
+    """Its beginning again and again, its end again and again, first the one and then the other, and what fits none."""
     yield lambda size: unit * (size // len(unit))
     yield lambda size: unit + unit[-1] * (size - len(unit))
     yield lambda size: unit * (size // 2 // len(unit)) + unit[-1] * (size // 2)
+    yield lambda size: unit + unit[-1] * (size - len(unit) - 3) + "!\n!"
 
 
 def units(pattern: Any) -> set[str]:
@@ -146,7 +147,8 @@ ODD = (
     'password=\\"', "secret='a\" + \"", "token: a1B2c3\n", "secret: |\n", "AccountKey=", "--password a1 ",
     "<password>a", "pass=(", "password = x or 'a' ", "password: ('a', ", "DB_PASS=a<", "token='a(", "secret: [(",
     "auth: ['a', ", "kind: Secret\ndata:\n  a: b\n", "kind: Secret\ndata:\n", "  data:\n    a: b\n  kind: Secret\n",
-    '{"kind":"Secret","data":{"a":"', "DB_PASS=${A:-",
+    '{"kind":"Secret","data":{"a":"', "DB_PASS=${A:-", "${PW=", "kind: Secret\ndata:\n  a: b,",
+    "a1b2c3\\d4e5f6@key=\n", "a1b2c3d4e5f6key=\n", "'key=' + ", '"key:" ',
     "| password |\n|---|\n| a1!b |\n", "|password", "value: a name: ",
     '"a" ', '"+"', '"\n"', "\\x1b[0m", "A1", "a_", "://", "://a:", "eyJa", "cookie: a=", "machine a login b ",
     "-----BEGIN PRIVATE KEY-----\n", "BEGIN PRIVATE KEY\n" + "A" * 16 + "\n",
@@ -165,6 +167,12 @@ def test_a_text_is_looked_through_in_time_in_proportion_to_it(unit: str) -> None
     """A file of names that begin like keys (`task-00001`) once took minutes."""
     assert grows(scrub, lambda size: (unit + "\n") * (size // (len(unit) + 1)), 3_000) <= MOST
     assert grows(scrub, lambda size: lines(unit, size), 4_000) <= MOST
+
+
+@pytest.mark.parametrize("unit", ODD)
+def test_a_line_is_looked_through_in_time_in_proportion_to_it(unit: str) -> None:
+    """Short of MAX_LINE it may cost no more for each character the longer it is."""
+    assert [at for at, make in enumerate(shapes(unit)) if grows(scrub, make, 900) > MOST] == []
 
 
 @pytest.mark.parametrize("unit", ["\"a\nauth=('a', 'b'`=>", "  a: b\n\nauth=('a', 'b'", "secret=('ab', f('b') or "])

@@ -24,7 +24,7 @@ from intentd.plan.privacy.names import (
     in_environment,
     weight_of,
 )
-from intentd.plan.privacy.values import Value, continuation, value_of, whole
+from intentd.plan.privacy.values import JUDGED_PIECES, Value, continuation, value_of, whole
 from intentd.plan.privacy.views import View
 
 _DEFAULT = re.compile(r"(?i:getenv|environ\.get|env\.fetch|env|config)\([ \t]{0,8}\\?[\"'`][\w.-]*\Z")
@@ -72,6 +72,7 @@ def assigned(view: View, across: bool) -> Iterator[Found]:
             weight = weight_of(view.text, head)
             value = value_of(view.text, head) if weight else None
             found = [*_taken(view.text, head, value, weight, pattern is not HEAD)] if weight and value else []
+            begin, done = (found[0][1], found[-1][2]) if found else (begin, done)
             if weight and weight != "key" and pattern is HEAD and not head["listed"]:
                 at = value.start + len(value.text) + 1 if value and value.quoted else head.end()
                 plain = bool(found) or (value is not None and value.text.startswith("[redacted]"))
@@ -81,8 +82,7 @@ def assigned(view: View, across: bool) -> Iterator[Found]:
                     more, known = _behind(view.text, head, at, weight, plain)
                     looked[said] = at, known
                     found += more
-            for kind, begin, done in found:
-                yield kind, begin, done
+            yield from found
 
 
 def _behind(text: str, head: re.Match[str], at: int, weight: Weight, plain: bool) -> tuple[list[Found], int]:
@@ -104,9 +104,10 @@ def _taken(text: str, head: re.Match[str], value: Value, weight: Weight, flag: b
     kind = f"{weight} by name"
     alone = _is_secret(value, weight, head, flag)
     value = whole(text, value) if alone else value
-    more = continuation(text, value, alone)
+    more = continuation(text, value, True) if alone else continuation(text, value, False, JUDGED_PIECES)
     if more is not None and not alone:
         alone = _is_secret(evolve(value, text=value.text + more[0]), weight, head, flag)
+        more = continuation(text, value, False) if alone else None
     if alone:
         yield kind, value.start, value.start + len(value.text)
         if more is not None:

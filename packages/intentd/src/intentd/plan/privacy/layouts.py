@@ -16,7 +16,7 @@ _KEY = re.compile(
 _NO_LINE = re.compile(r"[+ -]?[ \t]*(?:$|\{\{|@@)")
 _COMMENT = re.compile(r"#.*|[|>][+-]?\d?[ \t]*(?:#.*)?")
 _SECRET = re.compile(r"[\"']?Secret[\"']?,?[ \t]*(?:#.*)?")
-_ENTRY = re.compile(r"(?!\[redacted|\{\{|\$[{(]|<|\}|\{\}?,?$|[\"']{2}$)([\"']?)(.+?)\1[,\s]*")
+_ENTRY = re.compile(r"(?!\[redacted|\{\{|\$[{(]|<|\}|\{\}?,?$|[\"']{2}[,\s]*$)(?:([\"'])(.+)\1|(.*[^,\s]))[,\s]*")
 _SECRET_IN_LINE = re.compile(r"\\?\"kind\\?\":\s?\\?\"Secret\\?\"")
 _DATA_IN_LINE = re.compile(
     r"\"(?:data|stringData)\":\s?\{(?!\[redacted)((?:\"(?:[^\"\\]|\\.)*+\"|[^\"}])++)"
@@ -83,7 +83,8 @@ def _entry(found: re.Match[str], start: int, *, text: bool) -> Iterator[Span]:
     part = "rest" if text else "value"
     entry = _ENTRY.fullmatch(found[part])
     if entry and not (part == "value" and _COMMENT.fullmatch(entry[0])):
-        yield Span(start + found.start(part) + entry.start(2), start + found.start(part) + entry.end(2))
+        begin, end = entry.span(entry.lastindex or 0)
+        yield Span(start + found.start(part) + begin, start + found.start(part) + end)
 
 
 def _cells(lines: list[str], starts: list[int]) -> Iterator[Span]:

@@ -4,7 +4,7 @@ import re
 
 from attrs import evolve, frozen
 
-from intentd.plan.privacy.looks import is_code, is_mixed, is_no_word, looks_random
+from intentd.plan.privacy.looks import MAX_JUDGED, is_code, is_mixed, is_no_word, looks_random
 from intentd.plan.privacy.names import BEFORE, PAIR, in_environment
 
 QUOTED = re.compile(
@@ -19,7 +19,7 @@ _SHELL = re.compile(r"[<>]?[^\s\"'`,;<>]+(?:(?:[,;<>]{1,3}(?!/)|[\"'`](?=\w))[^\
 _QUERY = re.compile(r"[?&][\w.-]*\Z")
 _OF_VARIABLE = re.compile(r"\$\{[\w.-]*\Z")
 _ELSE = re.compile(
-    r"[\"'`]?(?:\$\{(?:[\w.-]{1,60}:[-=]?|\w{1,60}[-=]))+(?P<other>(?![?+]|\d{1,4}[:}])[^}\n]{1,200})\}"
+    r"[\"'`]?(?:\$\{(?:[\w.-]{1,60}:[-=]?|\w{1,60}[-=])){1,4}(?P<other>(?![?+]|\d{1,4}[:}])[^}\n]{1,200})\}"
     r"|-?(?P<own>(?![?+]|\d{1,4}[:}])[^}\n]{1,200})\}"
 )
 """What a variable holds else: behind another name, and behind its own."""
@@ -39,6 +39,9 @@ _REST_ALONE = re.compile(r"(?![\w.-]+[=:])([^\s\"'`]+)(?=[ \t]*(?:\n|\Z))")
 _ODD = re.compile(r"\w[^\w.,;:/-]|[^\w.,;:/-]\w")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
 MAX_GOES_ON = 4_000
+MAX_PIECES = 400
+JUDGED_PIECES = 8
+"""So many of them are judged with a value: a text of names alone would have all of it judged for each of them."""
 MAX_BARE = 1_000
 
 
@@ -94,7 +97,7 @@ def value_of(text: str, head: re.Match[str]) -> Value | None:
     end = at + len(found[0].partition(behind)[0]) if behind else found.end()
     if end == at:
         return None
-    return Value(text[at:end], at, False, _ends_line(text, end))
+    return Value(text[at:end], at, False, _ends_line(text, end) or (sure and end == at + MAX_BARE))
 
 
 def whole(text: str, value: Value) -> Value:
@@ -110,11 +113,11 @@ def _ends_line(text: str, end: int) -> bool:
     return not rest or rest[0] in "\n#"
 
 
-def continuation(text: str, value: Value, sure: bool) -> tuple[str, int, int] | None:
+def continuation(text: str, value: Value, sure: bool, most: int = MAX_PIECES) -> tuple[str, int, int] | None:
     """What goes on of a value that a line break or a literal's end cut; `sure`: what is there is secret already."""
     first = end = value.start + len(value.text)
     parts = ""
-    while len(parts) < MAX_GOES_ON:
+    for _ in range(most):
         piece = _next_literal(text, end) if value.quoted and not value.last else None
         piece = piece or _next_line(text, end, value, sure)
         if piece is None:
@@ -123,6 +126,8 @@ def continuation(text: str, value: Value, sure: bool) -> tuple[str, int, int] | 
             value = evolve(value, last=False)
         first = first if parts else piece.start
         parts, end = parts + piece.text, piece.start + len(piece.text)
+        if len(parts) > MAX_GOES_ON:
+            break
     return (parts, first, end) if parts else None
 
 
@@ -149,7 +154,7 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     piece = _PIECE.match(text, gap.end())
     if piece is None:
         return None
-    token = piece[1]
+    token = piece[1][:MAX_JUDGED]
     mixed = any(map(str.isdigit, token)) and any(map(str.isalpha, token))
     closes = value.quoted and bool(piece[2])
     alone = _ALONE.match(text, piece.end()) is not None
@@ -158,7 +163,7 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
         closes
         or (sure and (padded or (alone and (mixed or not value.quoted))))
         or looks_random(token, 12)
-        or is_mixed(value.text + token)
+        or is_mixed(value.text[:MAX_JUDGED] + token)
     ):
         return None
-    return Value(token, piece.start(1), value.quoted, value.last)
+    return Value(piece[1], piece.start(1), value.quoted, value.last)
