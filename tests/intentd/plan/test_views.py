@@ -5,6 +5,7 @@ from attrs import evolve
 
 from intentd.plan.desks import MAX_VIEWS, Desks, offering
 from intentd.plan.document import Document, Place
+from intentd.plan.privacy import OVERLAP, scrub_long
 from intentd.plan.templates import Template, parse
 from intentd.plan.turns import PlannedTurn, TurnError
 from intentd.plan.view_turns import build_view, seen_whole
@@ -108,11 +109,13 @@ def test_a_context_that_is_too_small_is_said() -> None:
 def test_of_a_huge_document_a_bounded_part_leaves_the_editor_with_what_judges_it() -> None:
     text = "\n".join(f"value_{number} = {number}" for number in range(200_000))
     made = view_of(Document.of(text, 1), workspace="/w", path="/w/a.py", cursor=100_000)
-    assert len(made.text) < 2 * AROUND_CHARACTERS + 30_000
+    assert len(made.text) < 2 * (AROUND_CHARACTERS + OVERLAP) + 2_000
     assert made.holds(100_000)
     assert made.lines()[100_000 - made.start] == "value_100000 = 100000"
     assert made.start % 32 == 0
     assert made.lead > 0
+    assert made.tail > 0
+    assert not made.holds(made.start + len(made.lines()))
     long = view_of(Document.of("x" * 5_000_000, 1), workspace="/w", path="/w/a.py", cursor=0)
     assert len(long.text) < 5000
     wide = Document.of("\n".join("x" * 3000 for _ in range(400)), 1)
@@ -120,6 +123,16 @@ def test_of_a_huge_document_a_bounded_part_leaves_the_editor_with_what_judges_it
     assert made.holds(199)
     assert len("\n".join(made.lines()[: 199 - made.start])) <= AROUND_CHARACTERS
     assert len("\n".join(made.lines()[199 - made.start :])) <= AROUND_CHARACTERS
+
+
+def test_what_is_shown_is_judged_by_what_stands_behind_it_too() -> None:
+    """I3: that it is a Secret may stand below of where the part ends that leaves the editor."""
+    data = "".join(f"  part{number}: {'Y29y' * 900}\n" for number in range(5))
+    made = view_of(Document.of(f"data:\n{data}kind: Secret\n", 1), workspace="/w", path="/w/a.yaml", cursor=0)
+    assert "kind" not in "\n".join(made.lines())
+    fit = evolve(made, text=scrub_long(made.text).text)
+    assert len(fit.lines()) == len(made.lines())
+    assert "Y29y" not in "\n".join(fit.lines())
 
 
 def test_of_a_path_outside_of_the_workspace_its_name_alone_is_said() -> None:

@@ -31,8 +31,8 @@ class Diagnostic:
 class View:
     """What an editor shows of the document `path`, in the workspace with the root `workspace` (absolute paths).
 
-    `text` is the lines from `first` on; the `lead` first of them only help to judge what follows (I3). `selection` is
-    the first line and the one behind the last. `cursor` is a line.
+    `text` is the lines from `first` on; the `lead` first and the `tail` last of them only help to judge the others (I3).
+    `selection` is the first line and the one behind the last. `cursor` is a line.
     """
 
     workspace: str
@@ -41,6 +41,7 @@ class View:
     text: str
     first: int = 0
     lead: int = 0
+    tail: int = 0
     cursor: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
     selection: tuple[int, ...] = ()
@@ -58,7 +59,8 @@ class View:
 
     def lines(self) -> list[str]:
         """Those that may be shown."""
-        return self.text.split("\n")[self.lead :]
+        lines = self.text.split("\n")
+        return lines[self.lead : len(lines) - self.tail]
 
     def part(self, first: int, last: int) -> list[str]:
         """The lines of the document from `first` up to `last`."""

@@ -518,6 +518,17 @@ def test_a_long_text_is_scrubbed_at_every_place_and_keeps_its_lines(at: int) -> 
     assert scrubbed.text.startswith(before)
 
 
+def test_a_long_text_is_scrubbed_by_what_stands_behind_a_secret_too() -> None:
+    """I3: kubectl prints the data of a Secret before it says that it is one; a window ends between them."""
+    data = "---\napiVersion: v1\ndata:\n  mail: Y29ycmVjdGhvcnNl\n"
+    room = MAX_CHARACTERS - len(data)
+    before = "a quiet line\n" * (room // 13) + "x" * (room % 13 - 1) + "\n"
+    text = before + data + "kind: Secret\n" + "a quiet line\n" * 100
+    scrubbed = scrub_long(text)
+    assert "Y29y" not in scrubbed.text
+    assert scrubbed.text.count("\n") == text.count("\n")
+
+
 def test_the_beginning_of_a_cut_text_only_serves_to_judge_the_rest() -> None:
     """I3"""
     scrubbed = scrub_long("half a secret\n" + "line\n" * OVERLAP, cut=True)

@@ -29,8 +29,9 @@ def view_of(
     """What is around the line `about` (the cursor, if None)."""
     line = min(max(cursor if about is None else about, 0), document.count - 1)
     start = _start(document, line)
-    first = _lead(document, start)
-    lines = document.lines(first, _end(document, line))
+    end = _end(document, line)
+    first, last = _lead(document, start), _tail(document, end)
+    lines = document.lines(first, last)
     return View(
         workspace=workspace,
         path=path,
@@ -38,6 +39,7 @@ def view_of(
         text="\n".join(_bounded(one) for one in lines),
         first=first,
         lead=start - first,
+        tail=last - end,
         cursor=cursor,
         diagnostics=tuple(diagnostics),
         selection=selection,
@@ -79,3 +81,12 @@ def _lead(document: Document, start: int) -> int:
         start -= 1
         room -= min(len(document.line(start)), MAX_LINE) + 1
     return start
+
+
+def _tail(document: Document, end: int) -> int:
+    """Behind the last of the lines from `end` on that serve to judge what is before them."""
+    room = OVERLAP
+    while end < document.count and room > 0:
+        room -= min(len(document.line(end)), MAX_LINE) + 1
+        end += 1
+    return end

@@ -42,7 +42,7 @@ def scrub(text: str) -> Scrubbed:
 
 
 def scrub_long(text: str, *, cut: bool = False) -> Scrubbed:
-    """As `scrub`, of any length: in windows that overlap, each looked through with what stands before it.
+    """As `scrub`, of any length: in windows, each looked through with OVERLAP of what stands before it and behind it.
 
     `cut`: something before `text` is missing, so its first OVERLAP characters only serve to judge the others.
     """
@@ -52,9 +52,10 @@ def scrub_long(text: str, *, cut: bool = False) -> Scrubbed:
     while done < len(lines):
         begin = _fitting_before(lines, done, OVERLAP)
         end = max(_fitting(lines, begin, MAX_CHARACTERS), done + 1)
+        stop = max(_fitting_before(lines, end, OVERLAP), done + 1) if end < len(lines) else end
         window = scrub("\n".join(lines[begin:end]))
-        kept += window.text.split("\n")[done - begin :]
-        found, done = found | window.found, end
+        kept += window.text.split("\n")[done - begin : stop - begin]
+        found, done = found | window.found, stop
     return Scrubbed("\n".join(kept), found)
 
 
