@@ -31,8 +31,8 @@ class Diagnostic:
 class View:
     """What an editor shows of the document `path`, in the workspace with the root `workspace` (absolute paths).
 
-    `text` is the lines from `first` on; the `lead` first and the `tail` last of them only help to judge the others (I3).
-    `selection` is the first line and the one behind the last. `cursor` is a line.
+    `text` is the lines from `first` on; the `lead` first and the `tail` last of them only help to judge what is between
+    (I3). `selection` is the first line and the one behind the last. `cursor` is a line.
     """
 
     workspace: str

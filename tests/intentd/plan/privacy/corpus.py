@@ -274,6 +274,28 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
         lambda r: r.randbytes(20).hex(),
         ("client.credentials(HTTP_AUTHORIZATION=f'Token {}')",),
     ),
+    "told to a call": (
+        lambda r: draw(r, BASE62 + "!#%&*", r.randrange(9, 18)),
+        (
+            "define('DB_PASSWORD', '{}');",
+            'props.setProperty("password", "{}");',
+            'os.environ.setdefault("DB_PASSWORD", "{}")',
+            "page.fill('#password', '{}')",
+        ),
+    ),
+    "header of a server": (
+        lambda r: base64_of(r, 21),
+        ('proxy_set_header Authorization "Basic {}";', 'RequestHeader set Authorization "Basic {}"'),
+    ),
+    "json web key": (
+        lambda r: url64(b"\xfb" + r.randbytes(64)),
+        ('{{"kty": "RSA", "d": "{}"}}',),
+    ),
+    "wallet": (lambda r: "0x" + r.randbytes(32).hex(), ('accounts: ["{}"],',)),
+    "option of a command": (
+        lambda r: draw(r, LOWER + DIGITS, 12),
+        ("helm install --set db.password={}",),
+    ),
     "uuid key": (lambda r: str(uuid.UUID(bytes=r.randbytes(16), version=4)), ('api_key = "{}"', "HEROKU_API_KEY={}")),
 }
 
@@ -330,13 +352,17 @@ def planted(seed: int = SEED) -> Iterator[Planted]:
                 yield from _split(rng, kind, form, place, make(rng))
 
 
+ROW = "2024-05-01T10:00:00 deploy[231]: "
+"""So that a row is full where a terminal breaks it: nobody's has fewer columns."""
+
+
 def _split(rng: random.Random, kind: str, form: str, place: str, secret: str) -> Iterator[Planted]:
     lay = PLACES[place]
     if place == "terminal":
         coloured = cut(rng, secret, rng.randrange(1, 4))
         painted = "\x1b[0m\x1b[33m".join(coloured)
         yield Planted(kind, "colours", lay(rng, form.format(painted)), pieces_of([secret]))
-        yield Planted(kind, "wrapped", *_broken(rng, lay, form, secret, "\n"))
+        yield Planted(kind, "wrapped", *_broken(rng, lay, ROW + form, secret, "\n"))
         if "\n" not in secret:
             yield Planted(kind, "codes", *_broken(rng, lay, form, secret, r"\x1b[0m\x1b[33m"))
     elif place == "diff" and ("'{}'" in form or '"{}"' in form) and "\n" not in secret:
@@ -435,6 +461,20 @@ def code(rng: random.Random) -> str:
             f'parser.add_argument("--password", help="the password of {one}")\nmax_tokens = {rng.randrange(9999)}\n',
             "password: ${DB_PASSWORD}\napi_key: {{ vault.api_key }}\nsecret: <your secret>\ntoken: $TOKEN\n",
             f'cache_key = f"{one}:{two}:{{user.id}}"\nprimary_key = "{one}"\npublic_key = load("{two}.pub")\n',
+            f'    except KeyError:\n        pass\n    code = "{two}"\n',
+            f"account = self.account\n    key = '{one}'\n",
+            f"self.password = password\n        text = 'Welcome to {one}'\n    return secret\n    key = \"{two}\"\n",
+            f'    type: service\n    key: {two}\n    type: password\n    id: "{one}"\n',
+            f"key = load(data, passphrase=passphrase)\nkey.export(passphrase=self._{one})\n",
+            f'auth = ["{one}>=2.8", "{two}>=4"]\nauth: ["oauth2", "{two}"]\n',
+            f'REQUIRES_AUTH = ("read", "{one}", "write")\n',
+            f"const label = password === '' ? '{one}' : '{two}'\n",
+            f'if password != confirm or "{one}" in roles:\n    pass\n',
+            f'const STORAGE_KEY = "{one}"\nservice_key = "{two}"\nDB_KEY = "{two}"\n',
+            f'PWD=/opt/work/{one}\n"PWD": "/srv/{two}",\n',
+            f"errors.password = 'Password must be at least {rng.randrange(6, 20)} characters';\n"
+            f"'password' => 'required|string|min:{rng.randrange(6, 20)}',\n'password' => 'hashed',\n",
+            f'await resetPassword("{one}@shop.test")\npassword = `openssl rand -base64 32`\n',
             f"token = self._advance()\nif token.kind is TokenKind.{one.upper()}:\n    keys = list({two}.keys())\n",
         ]
     )
@@ -462,6 +502,11 @@ def prose(rng: random.Random) -> str:
             f"FAILED tests/test_{name(rng, 2)}.py::test_{name(rng)}[{rng.randrange(99)}] - KeyError: 'token'",
             f"error TS2322: Type '{name(rng)}' is not assignable to type 'password: string'.",
             f"https://docs.shop.test/api/{name(rng)}?page={rng.randrange(99)}&sort=key#authentication",
+            f"PASS: tests/{name(rng)}.sh\nPass: 10/{rng.randrange(99)}",
+            f"--- PASS: Test{name(rng, 1).title()}/{name(rng)}#01 (0.00s)",
+            f"# Reads the --password option, and the default login and password page of {name(rng)}.",
+            f"find /var/lib/mysql/{name(rng)} -type f -print0\nglib-2.78.4-h{rng.randbytes(3).hex()}c2da_0.conda",
+            f"authorization: token\npermissions: read\nconnection: {name(rng)}",
             f"E       AssertionError: assert 'password' in {{'token': None, 'key': {rng.randrange(99)}}}",
         ]
     )

@@ -191,6 +191,47 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "test 'a user has no password' do\n  user = create\n  user.save 'x'",
         "| name | type |\n|---|---|\n| password | varchar(64) |\n",
         "| token | kind |\n|---|---|\n| identifier1 | name |\n",
+        '    except ValueError:\n        pass\n    code = "not_found"',
+        "pass\nword = 'stop'",
+        'account = self.account\nkey = "billing-plan"',
+        '        self.password = password\n        text = "Welcome"',
+        '        self.secret = secret\n        value = "long-enough-text"',
+        "return secret\nkey = 'user_profile'",
+        '  type: service\n  key: payments-api-v2\n  type: password\n  id: "login-form"',
+        "key = from_private_key(stream, passphrase=passphrase)",
+        "gpg.decrypt(data, passphrase=self._passphrase)",
+        "    load(\n        passphrase=passphrase_bytes,\n        passphrase=self.passphrase\n    )",
+        'auth = ["pyjwt>=2.8", "bcrypt>=4"]',
+        'auth = ["dep:oauth2", "dep:jsonwebtoken"]',
+        'auth: ["apiKey", "oauth2"]',
+        "const auth = ['v1/login', 'v1/logout']",
+        'REQUIRES_AUTH = ("create", "update", "delete")',
+        "const label = password === '' ? 'empty' : 'weak'",
+        'print("set" if password != "" else "missing")',
+        'if password != confirm or "admin" in roles:',
+        'const STORAGE_KEY = "theme-preference"',
+        "const STORAGE_KEY = 'todos-v2'",
+        'SERVICE_KEY = "payments-api"',
+        'client_key = "customer_id"',
+        "PWD=/opt/work/project",
+        '"PWD": "/srv/app",',
+        "    --- PASS: TestLogin/bad_password#01 (0.00s)",
+        "PASS: tests/basic.sh",
+        "Pass: 10/12 Fail: 2",
+        "pass: 98.5%",
+        "errors.password = 'Password must be at least 8 characters';",
+        "'password' => 'required|string|min:8',",
+        "'password' => 'hashed',",
+        'await resetPassword("bob@example.com")',
+        "authorization: token\npermissions: read",
+        "# Reads the --password option.",
+        "find /var/lib/mysql -type f -print0",
+        "glib-2.78.4-h783c2da_0.conda",
+        "The default login and password page",
+        "PASSWORD=`openssl rand -base64 32`",
+        'cookie: (req)=>req.cookies.session||"",',
+        "ssh_key: ssh-ed25519 AAAA",
+        "MAC\nd41d8cd98f00b204e9800998ecf8427e",
     ],
 )
 def test_what_only_speaks_of_secrets_stays(line: str) -> None:
@@ -364,6 +405,7 @@ def test_only_the_value_is_taken_out(line: str, left: str) -> None:
     assert scrub(left).text == left
 
 
+SALT = "x7 Kq|2m!Zp9t+Xw4;a1B2#c3d4 %u8(Yv5$R" + "&e6)Tg3^Nf1[Wb9]Lc2~Hs7@k"
 BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
 
 
@@ -414,10 +456,40 @@ BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
         ("ENV DB_PASSWORD hunter2xQ", "ENV DB_PASSWORD [redacted]"),
         ("setenv DB_PASSWORD hunter2xQ", "setenv DB_PASSWORD [redacted]"),
         ("eyJhbGciOiJSU0EifQ" + ".aB1cD2eF3g" * 4, "[redacted]"),
+        ("define('DB_PASSWORD', 'correcthorse');", "define('DB_PASSWORD', '[redacted]');"),
+        (f"define('AUTH_KEY', '{SALT}');", "define('AUTH_KEY', '[redacted]');"),
+        (f"define( 'NONCE_SALT', '{SALT}' );", "define( 'NONCE_SALT', '[redacted]' );"),
+        ('props.setProperty("password", "hunter22");', 'props.setProperty("password", "[redacted]");'),
+        ('environ.setdefault("DB_PASSWORD", "hunter22")', 'environ.setdefault("DB_PASSWORD", "[redacted]")'),
+        ("page.fill('#password', 'hunter22')", "page.fill('#password', '[redacted]')"),
+        ("    storePassword 'hunter22'\n    keyAlias 'x'", "    storePassword '[redacted]'\n    keyAlias 'x'"),
+        ('{:user "bob" :password "hunter22"}', '{:user "bob" :password "[redacted]"}'),
+        ('[{user, "bob"}, {password, "hunter22"}]', '[{user, "bob"}, {password, "[redacted]"}]'),
+        (f'set_header Authorization "Basic {BASIC}";', 'set_header Authorization "Basic [redacted]";'),
+        ("<key>Password</key>\n\t<string>hunter22</string>", "<key>Password</key>\n\t<string>[redacted]</string>"),
+        ("RUN echo 'root:hunter22' | chpasswd", "RUN echo 'root:[redacted]' | chpasswd"),
+        ("masterauth hunter22", "masterauth [redacted]"),
+        ("keytool -storepass hunter22 -keypass hunter22", "keytool -storepass [redacted] -keypass [redacted]"),
+        ("<password>correcthorse</password>", "<password>[redacted]</password>"),
+        ("tool --from-literal=password=correcthorse", "tool --from-literal=password=[redacted]"),
+        ("tool --set db.password=correcthorse", "tool --set db.password=[redacted]"),
+        ("spring.datasource.password=correcthorse\n", "spring.datasource.password=[redacted]\n"),
+        ('mnemonic: "' + "candy maple " * 5 + 'cake sugar"', 'mnemonic: "[redacted]"'),
     ],
 )
 def test_what_is_secret_is_taken_out_wherever_it_is_written(line: str, left: str) -> None:
     assert scrub(line).text == left
+
+
+@pytest.mark.parametrize(
+    "behind",
+    ["EOF\n", "make\n", "fi\n", "---\nkind: x\n", "- DEBUG\n- CI\n", "PASSED\n", "[db2x-main]\n", "foo\n"],
+)
+def test_the_line_behind_a_secret_stays_unless_a_terminal_broke_the_row(behind: str) -> None:
+    """I3: what goes on of a secret in the next row is taken out; what begins in the next line is not."""
+    assert scrub(f"- DB_PASSWORD=hunter22\n{behind}").text == f"- DB_PASSWORD=[redacted]\n{behind}"
+    row = "export SHOP_DATABASE_PASSWORD=correct"
+    assert scrub(f"{row}\nhorse\nls\n").text == "export SHOP_DATABASE_PASSWORD=[redacted]\n[redacted]\nls\n"
 
 
 def test_a_secret_of_any_length_is_taken_out_whole() -> None:

@@ -27,27 +27,42 @@ from intentd.plan.privacy.names import (
 from intentd.plan.privacy.values import JUDGED_PIECES, Value, continuation, value_of, whole
 from intentd.plan.privacy.views import View
 
-_DEFAULT = re.compile(r"(?i:getenv|environ\.get|env\.fetch|env|config)\([ \t]{0,8}\\?[\"'`][\w.-]*\Z")
-"""What may stand before a name, so that its value is what the variable holds else."""
+_DEFAULT = re.compile(
+    r"(?i:getenv|environ\.get|env\.fetch|env|config|define|[gs]et_?property|(?:set_?|get_?or_?)default|fill)"
+    r"\([ \t]{0,8}\\?[\"'`][\w.#-]*\Z"
+)
+"""What may stand before a name, so that what is behind it is its value, or what it holds else."""
 _FIELD_BEFORE = re.compile(r"[\w.-]=[^\s=,(){};&]*(?: {1,4}|[;&])[\w.-]*\Z")
 _FIELD_BEHIND = re.compile(r"(?: {1,4}|[;&])[\w.-]{1,40}=(?=[^\s=])")
 _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 """Where a field stands alone in a test's title, or in the address of a page."""
 _JOIN = re.compile(r"\bjoin\(")
+_COMPARED = re.compile(r"[=!]==?[ \t]*\Z")
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
     r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
     r"|([*xX.#_\-•?0])\1*|\[redacted\].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
-    r"|required|optional|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
+    r"|required|optional|hashed|(?:required|nullable|sometimes|string|confirmed|bail)[|:].*|(?:option|flag|argument)s?[.,:]?|ssh-\w+"
+    r"|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
     r"|(?:u?int|float|utf-?|cp|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
     r"|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
 )
+_PROPERTY = re.compile(r"(?!self\.|this\.|cls\.)[a-z][\w-]*(?:\.[\w-]+){2,8}=")
+_RESULT = re.compile(r"(?i:pass):[ \t]*")
+"""As a test's; it may be an account's, too."""
 _REFERENCE = re.compile(r"[!&*]+[A-Za-z_][A-Za-z_.]*")
 """As C and YAML write it; a shell does not."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}")
+_MESSAGE = re.compile(
+    r"(?i)(?=(?:[^ ]* ){3}).*?\b(?:must|should|least|most|characters?|is|be|the|your|not|cannot|than|between)\b"
+)
 _HASH = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_OF_ANYTHING = re.compile(
+    r"(?i)(?:service|account|auth|client|database|db|root|shared|admin|deploy|license|ssh|consumer|storage)[_-]?key"
+)
+"""What is found by such a key is as often called so: a word says nothing then."""
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_\-.~%:$!]+")
 _PATH = re.compile(
     r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+"
@@ -67,13 +82,13 @@ def assigned(view: View, across: bool) -> Iterator[Found]:
                 continue
             if across and (not view.joins(head.start(), head.end() + 1) or _ANNOTATED.search(head[0])):
                 continue
-            if across and "_" not in head["more"] and view.joins(*head.span("more")):  # The next line's word.
+            if across and not view.is_whole(head.start(), head.end("more") + 1):  # Two lines' words.
                 continue
             weight = weight_of(view.text, head)
             value = value_of(view.text, head) if weight else None
             found = [*_taken(view.text, head, value, weight, pattern is not HEAD)] if weight and value else []
             begin, done = (found[0][1], found[-1][2]) if found else (begin, done)
-            if weight and weight != "key" and pattern is HEAD and not head["listed"]:
+            if weight and weight != "key" and pattern is HEAD and not head["listed"] and not _COMPARED.search(head[0]):
                 at = value.start + len(value.text) + 1 if value and value.quoted else head.end()
                 plain = bool(found) or (value is not None and value.text.startswith("[redacted]"))
                 said = weight, bool(further(head)), plain
@@ -122,6 +137,8 @@ def _is_secret(value: Value, weight: Weight, head: re.Match[str], flag: bool) ->
         return False
     if _is_in_list(head) and not is_no_word(text):
         return False
+    if value.quoted and _is_salt(text):
+        return True
     if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not looks_random(text, 20)):
         return False
     sure = in_environment(head) and not head[0].startswith("PASS_")
@@ -140,11 +157,17 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
     odd = any(not char.isalnum() and char not in "_ (){}[]<>|" for char in text)
     digit = any(map(str.isdigit, text))
     if value.quoted:
-        phrase = " " in text
-        return len(text) >= 3 and not text.endswith((":", "?")) and (not phrase or "phrase" in head[0].lower() or digit)
-    exact = in_environment(head) or _is_field(value, head)
+        if len(text) < 3 or text.endswith((":", "?")):
+            return False
+        told = _MESSAGE.match(text) or head.string[value.start - 1] == "`"  # A shell runs what stands in backticks.
+        return " " not in text or "phrase" in head[0].lower() or (digit and not told)
+    if _RESULT.fullmatch(head[0]) and not (is_no_word(text) and value.last and "/" not in text):
+        return False
+    exact = in_environment(head) or _is_field(value, head) or _is_property(value, head)
     if _is_code(text, value, exact) or _DOTTED.fullmatch(text):
         return False
+    if head.re is ELEMENT and '"' not in head[0] and text.islower() and text.isalpha():
+        return len(text) >= 6
     if flag:
         return len(text) >= 4 and not text.isupper() and text[0] != "-" and (value.last or odd or digit)
     if exact:
@@ -171,6 +194,17 @@ def _is_field(value: Value, head: re.Match[str]) -> bool:
     return text[end : end + 1] in ('"', "'", "`") and not (word and _SPOKEN_OF.search(before))
 
 
+def _is_property(value: Value, head: re.Match[str]) -> bool:
+    """Whether it is a word in a file of properties: behind a long name, and alone on its line."""
+    name = _PROPERTY.fullmatch(_before(head) + head[0])
+    return name is not None and value.last and value.text.islower() and value.text.isalpha() and len(value.text) >= 8
+
+
+def _is_salt(text: str) -> bool:
+    """Whether it is of any characters that can be typed."""
+    return looks_random(text, 32) and sum(not char.isalnum() and char not in " ,.:;/_-=+|'" for char in text) >= 6
+
+
 def _is_told(value: Value, head: re.Match[str]) -> bool:
     """Whether it stands in a sentence, as in a log, and not among a call's arguments."""
     text, end = head.string, value.start + len(value.text)
@@ -195,7 +229,9 @@ def _is_plain_secret(text: str, value: Value, head: re.Match[str]) -> bool:
     if len(text) < 8:
         return False
     if value.quoted:
-        return " " not in text and (is_no_word(text) or not is_code(text, cut=False))
+        if is_no_word(text) or is_mixed(text):
+            return True
+        return " " not in text and not is_code(text, cut=False) and not _OF_ANYTHING.match(head["secret"])
     exact = in_environment(head) or _is_field(value, head)
     if _is_code(text, value, exact and (is_no_word(text) or not BRACKETS.search(text))):
         return False

@@ -93,6 +93,7 @@ def _borrowed() -> Iterator[Form]:
                 hint=_HINTS.get(detector, ""),
                 group=pattern.groups if detector in _GROUPED else 0,
                 split=detector is not TelegramBotTokenDetector,
+                apart=detector is TwilioKeyDetector,
             )
 
 
@@ -105,7 +106,7 @@ _SERVICES = (
     r"gsk_|xai-|r8_|pplx-|sbp_|ntn_|secret_|lin_(?:api|oauth)_|fm[12]_|fo1_|dp\.(?:pt|st|ct|sa|scim|audit)\.|sntry[su]_"
     r"|glsa_|glc_|NRAK-|NRII-|HRKU-|fig[dou]_|pul-|tskey-[a-z]{2,12}-|lsv2_(?:pt|sk)_|pcsk_|rubygems_|dckr_[po]at_|sq0[a-z]{3}-"
     r"|PMAK-|ops_|nf[cpu]_|bk[up]a_|vercel_|vc[pciarkp]_|pscale_[a-z]{2,6}_|sk\.eyJ|ph[cx]_|tvly-|fc-|nvapi-|jina_"
-    r"|tgp_v1_|csk-|e2b_|sl\.|shippo_(?:live|test)_|dt0c01\.|sgp_|fw_|hf_|api_org_|CFPAT-|gl[a-z]{2,5}-"
+    r"|tgp_v1_|csk-|e2b_|sl\.|shippo_(?:live|test)_|dt0c01\.|sgp_|fw_|hf_|api_org_|CFPAT-|gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|soat|ffct|wt|oas)-"
     r"|rpa_|rk-|xkeysib-|xsmtpsib-|sha256~|ctp_|cfut_|wandb_v1_|AC[TG]-"
 )
 
@@ -134,7 +135,14 @@ _OWN = (
     _own(
         "Credentials in a call",
         "auth",
-        rf"(?i)(?:auth[\"']?\s?[=:]\s?(?:\(|\[(?=[^\]\n]{{1,300}}\d))|basicauth\(){_NAME_AND_SECRET}",
+        rf"(?i)auth[\"']?\s?[=:]\s?"
+        rf"(?:\(|\[(?={_TEXT}\s{{0,4}}[\"'](?!o?auth)[^\"'\n>=<:/]{{0,200}}?\d[^\"'>=<:/]{{0,200}}[\"'])){_NAME_AND_SECRET}\s?,?\s?[)\]]",
+        1,
+    ),
+    _own(
+        "Credentials in a call",
+        "basicauth(",
+        rf"(?i)basicauth\({_NAME_AND_SECRET}",
         1,
     ),
     _own("Secret in a call", "secret", r"\bSecret(?:Str|Bytes)\(\s?[\"']([^\"'\n]{3,200})[\"']", 1),
@@ -144,7 +152,7 @@ _OWN = (
         "password(",
         r"(?i)(?:(?:check|change|make|verify|hash|with)_?password\(\s?"
         r"|(?:set|reset|update)_?password\(\s?(?![\"'][^\"'\n]{1,200}[\"'],\s{0,4}[\"']))"
-        r"[\"'](?!password\b)([^\"'\n]{3,200})[\"']",
+        r"[\"'](?!password\b|[\w.+-]{1,60}@[\w.-]{1,60}\.[a-z]{2,9}[\"'])([^\"'\n]{3,200})[\"']",
         1,
     ),
     _own(
@@ -162,7 +170,13 @@ _OWN = (
         1,
         split=False,
     ),
-    _own("mysql", "mysql", r"\bmysql\w*\b[^\n]{0,200}?\s-p[\"']?([^\s\"']{4,})", 1, split=False),
+    _own(
+        "mysql",
+        "mysql",
+        r"\bmysql\w*\b[^\n]{0,200}?\s-p(?!rint|ath\b|erm\b|rune\b)[\"']?([^\s\"']{4,})",
+        1,
+        split=False,
+    ),
     _own("GitHub Token", "gith", r"github_pat_[A-Za-z0-9_]{22,255}"),
     _own("GitHub Token", "gh", r"gh[opusr]_[A-Za-z0-9]{36,255}"),
     _own("GitLab Token", "glpat", r"glpat-[A-Za-z0-9_-]{20,}"),
@@ -171,7 +185,14 @@ _OWN = (
     _own("Google OAuth", "gocspx", r"GOCSPX-[0-9A-Za-z_-]{20,}"),
     _own("Azure Key", "accountkey", r"AccountKey=([A-Za-z0-9+/=]{40,})", 1),
     _own("Azure Key", "sharedaccesskey", r"SharedAccess(?:Key|Signature)=([^\s;\"']{20,})", 1),
-    _own("WPA", "p", r"(?<![\w.-])(?:wpa_)?(?:psk|passphrase)=[\"']?([^\s\"']{8,64})", 1, split=False),
+    _own(
+        "WPA",
+        "p",
+        r"(?m)^[+-]?[ \t]{0,40}(?:wpa_)?(?:psk|passphrase)=[\"']?"
+        r"(?![\w.]{0,60}(?:psk|passphrase))([^\s\"',()]{8,64})[\"']?\s{0,4}$",
+        1,
+        split=False,
+    ),
     Form("Authorization Code", re.compile(r"[?&#]code=([\w.~%/+-]{20,})"), "code=", 1, apart=True),
     _own(
         "pgpass",
@@ -221,7 +242,34 @@ _OWN = (
     _own(
         "Compared Password", "==", r"[\"']([^\"'\n]{3,100})[\"'] ?== ?[\w.]{0,40}(?:password|passwd)\b", 1, split=False
     ),
-    _own("redis", "requirepass", r"(?m)(?:^|--|SET )requirepass[ \t]{1,4}[\"']?([^\s\"']{3,})", 1, split=False),
+    _own("redis", "", r"(?m)(?:^|--|SET )(?:requirepass|masterauth)[ \t]{1,4}[\"']?([^\s\"']{3,})", 1, split=False),
+    _own(
+        "chpasswd",
+        "chpasswd",
+        r"[\s\"'][\w.-]{1,40}:([^\s\"'|:]{3,100})[\"']?\s{0,4}\|[^\n|]{0,20}\bchpasswd\b",
+        1,
+        split=False,
+    ),
+    _own("keytool", "pass", r"(?<![\w-])-(?:src|dest)?(?:store|key)pass[ \t]{1,4}[\"']?([^\s\"']{3,})", 1, split=False),
+    _own(
+        "Password in a block",  # of Gradle, Clojure or Erlang
+        "password",
+        r"(?im)(?:^[+-]?[ \t]{0,40}(?=[^\n]{0,300}[\"'][ \t,;})]{0,4}$):?[\w-]{0,30}password[ \t]{1,4}"
+        r"|[{\s]:[\w-]{0,30}password[ \t]{1,4}|\{[\w-]{0,30}password,[ \t]{0,4}(?=\"[^\"\n]{1,200}\"\}))"
+        r"[\"'](?!password\b)([^\"'\n]{3,200})[\"']",
+        1,
+        split=False,
+    ),
+    _own(
+        "Property list",
+        "</key>",
+        r"(?i)<key>[\w.-]{0,40}?(?:password|secret|api_?key)</key>\s{0,40}<string>([^<>\s]{3,400})</string>",
+        1,
+        split=False,
+    ),
+    _own("JSON Web Key", '": ', r"\"(?:d|[dpq]p?|dq|qi|k)\": \"(?=[\w-]{0,40}[G-Z])([\w-]{40,1000})\"", 1, random=True),
+    _own("Mnemonic", "mnemonic", r"(?i)mnemonic[\"']?\s?[:=]\s?[\"'`]((?:[a-z]{3,8} ){11,23}[a-z]{3,8})[\"'`]", 1),
+    _own("Wallet Key", "accounts", r"accounts[\"']?:\s?\[\s{0,20}[\"']((?:0x)?[0-9a-fA-F]{64})[\"']", 1),
     _own("redis-cli", "redis-cli", r"\bredis-cli\b[^\n]{0,200}?\s-a\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
     _own("ldap", "ldap", r"\bldap[a-z]{2,20}\b[^\n]{0,200}?\s-w\s{1,4}[\"']?([^\s\"']+)", 1, split=False),
     _own(
@@ -243,7 +291,8 @@ _OWN = (
     _own(
         "Authorization",
         "auth",
-        r"(?i)authorization[\"']?\s{0,4}[:=,]\s{0,4}[\[bfr]?[\"']?(?:bearer|basic|token|digest|apikey)\s+([^\s\"',;\]]{8,})",
+        r"(?i)authorization[\"']?\s{0,4}(?:[:=,]\s{0,4}|(?<=\s)(?=[\"']))"
+        r"[\[bfr]?[\"']?\n?(?:bearer|basic|token|digest|apikey)[ \t]+\n?([^\s\"',;\]]{8,})",
         1,
     ),
     _own("Authorization", "authorization", r"(?i)authorization[\"']?\s?[:=]\s?[\"']?([\w.+/=~-]{16,})", 1, random=True),
@@ -251,11 +300,17 @@ _OWN = (
     _own(
         "Cookie",
         "cookie",
-        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"']{1,100}=[^\s;\"']{16,}[^\n\"']*)",
+        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"'(){}\[\],<>]{1,100}=(?!>)[^\s;\"']{16,}[^\n\"']*)",
         1,
         split=False,
     ),
-    _own("netrc", "login", r"(?i)\b(?:machine\s+\S+|default)\s+login\s+\S+\s+password\s+(\S+)", 1, split=False),
+    _own(
+        "netrc",
+        "login",
+        r"(?im)(?:\bmachine\s+\S+|^[+-]?[ \t]*default)\s+login\s+\S+\s+password\s+(\S+)",
+        1,
+        split=False,
+    ),
     _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"']+)", 1, split=False),
     _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),
 )

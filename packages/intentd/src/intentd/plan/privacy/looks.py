@@ -16,6 +16,8 @@ _OF_OBJECT = re.compile(r"(?:self|this|cls|os|process|env|config|settings|args|o
 _PAIRED = re.compile(r"[(){}\[\]<>]")
 _FIELD = r"(?:[a-z_.]*|[A-Z_]*|[a-z]+(?:[A-Z][a-z]+)+)\d?"
 _TEMPLATE = re.compile(rf"\{{{{1,2}} ?{_FIELD} ?\}}{{1,2}}|%\({_FIELD}\)[sd]|<{_FIELD}>")
+_VERSION = re.compile(r"[<>=~!]=\d[\d.]{0,20}\Z")
+"""Of a package that is asked for."""
 _PATTERN = re.compile(r"\[\^?\w-\w|\\[dswDSW]|\(\?|\{\d+,?\d*\}")
 """Of a regular expression."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -39,7 +41,7 @@ def looks_random(text: str, least: int, uuid: bool = True) -> bool:
 
 def is_no_word(text: str) -> bool:
     """Whether it can hardly be a name, or what is made of names: a call, a template, a pattern."""
-    text = _TEMPLATE.sub("", text)
+    text = _VERSION.sub("", _TEMPLATE.sub("", text))
     return has_both(text) and not (" " in text or _PATTERN.search(text) or _is_of_words(text))
 
 

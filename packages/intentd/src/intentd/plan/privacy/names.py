@@ -84,7 +84,8 @@ _GLUED = re.compile(
     r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD|PW)"
 )
 """As in DBPASS (and dbpass): the names of variables, but not the words and the passes of a compiler."""
-_PLACE_OR_NUMBER = re.compile(r"[\"'`]?(?:(?:~|\.{1,2})?(?:/[\w.@-]*+)++|\d++)(?![^\s\"'`,;<>])")
+_PLACE = re.compile(r"[\"'`]?(?:~|\.{1,2})?(?:/[\w.@-]*+)++(?![^\s\"'`,;<>])")
+_PLACE_OR_NUMBER = re.compile(rf"{_PLACE.pattern}|[\"'`]?\d++(?![^\s\"'`,;<>])")
 """What MYPWD and MAXPASS hold."""
 _OF_ACCOUNT = re.compile(
     r"(?i)db|database|sql|mysql|postgres|pg|redis|mongo|smtp|imap|e?mail|ftp|ssh|ldap|vpn|wifi|users?|admin|root|login"
@@ -100,7 +101,7 @@ _OPEN = re.compile(
 )
 _NAME = re.compile(r"[\w.-]*\Z")
 _PARTS = re.compile(r"[_\-.]|(?<=[a-z])(?=[A-Z])")
-_OPTION = re.compile(r"(?<![\w-])--[a-z0-9-]*\Z")
+_OPTION = re.compile(r"(?<![\w-])--(?:[a-z0-9-]*|[a-z0-9-]+[= ][\w.-]*)\Z")
 
 
 def heads(text: str) -> Iterator[re.Match[str]]:
@@ -124,6 +125,8 @@ def weight_of(text: str, head: re.Match[str]) -> Weight | None:
             weight == "password" and _OF_ACCOUNT.fullmatch(_PARTS.split(before)[-1])
         )
         return weight if variable and not _PLACE_OR_NUMBER.match(text, head.end()) else None
+    if head[weight].lower() == "pwd" and _PLACE.match(text, head.end()):
+        return None
     more = further(head)
     parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []
     if any(map(_OPEN.fullmatch, parts)) or any(map(_ABOUT.fullmatch, more)):

@@ -6,6 +6,7 @@ from attrs import evolve, frozen
 
 from intentd.plan.privacy.looks import MAX_JUDGED, is_code, is_mixed, is_no_word, looks_random
 from intentd.plan.privacy.names import BEFORE, PAIR, in_environment
+from intentd.plan.privacy.views import is_cut
 
 QUOTED = re.compile(
     r"[fbruFBRU]{0,2}((\\)?[\"'`])"
@@ -33,9 +34,9 @@ _BLOCK = re.compile(rf"[|>][+-]?\d?[+-]?{_MARKS}(\S[^\n]*)")
 """Of YAML: its text begins on the next line."""
 _LINE_GAP = re.compile(rf"[\"'`]?[ \t]{{0,8}}[+.\\]?{_MARKS}")
 _LITERALS = re.compile(rf"\\?[\"'`][ \t]{{0,8}}[+.]?(?:[ \t]{{0,8}}|{_MARKS})(?=[fbrFBR]?[\"'`])")
-_PIECE = re.compile(r"[fbrFBR]?[\"'`]?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
+_PIECE = re.compile(r"(?:[fbrFBR]?[\"'`])?([^\s\"'`:=(){}\[\],;<>]+=*)([\"'`]?)(?=[\s,;)\]}]|$)")
 _REST_OF_LITERAL = re.compile(rf"([^\s\"'`]++)(?=(?:{_MARKS}[^\s\"'`]{{0,200}}+){{0,20}}+([\"'`]))")
-_REST_ALONE = re.compile(r"(?![\w.-]+[=:])([^\s\"'`]+)(?=[ \t]*(?:\n|\Z))")
+_REST_ALONE = re.compile(r"(?![\w.-]+[=:]|\[[\w.-]+\](?!\S))([^\s\"'`]+)(?=[ \t]*(?:\n|\Z))")
 _ODD = re.compile(r"\w[^\w.,;:/-]|[^\w.,;:/-]\w")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
 MAX_GOES_ON = 4_000
@@ -148,6 +149,7 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     literal = _REST_OF_LITERAL.match(text, gap.end()) if value.quoted else None
     if literal and literal[2] == text[value.start - 1]:
         return Value(literal[1], literal.start(), True, literal.end() < literal.start(2))
+    cut = is_cut(text, end, gap.end())
     rest = _REST_ALONE.match(text, gap.end()) if sure and not value.quoted else None
     if rest and (is_no_word(rest[1]) or (_ODD.search(rest[1]) and not is_code(rest[1]))):
         return Value(rest[1], rest.start(), False, True)
@@ -161,7 +163,7 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     padded = len(token) > 3 and token.endswith("=")
     if not (
         closes
-        or (sure and (padded or (alone and (mixed or not value.quoted))))
+        or (sure and (padded or (alone and (mixed if value.quoted else cut))))
         or looks_random(token, 12)
         or is_mixed(value.text[:MAX_JUDGED] + token)
     ):

@@ -18,6 +18,9 @@ _LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}\Z")
 _TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
 _COLOUR = re.compile(r"(?:\\(?:x1[bB]|033|u001[bB]|e)\[[0-9;]{0,20}m)+")
 
+MIN_WIDTH = 30
+"""Of a terminal, in columns: shorter lines end where they are meant to."""
+
 Gap = tuple[int, int]
 
 
@@ -36,6 +39,7 @@ class View:
     text: str
     offsets: list[int]
     starts: list[int]
+    plain: str
 
     def at(self, index: int) -> int:
         """Where the character `index` of the view is in the plain text."""
@@ -55,10 +59,24 @@ class View:
         """Where gaps were closed inside the view's `start` to `end`."""
         return self.offsets[bisect_right(self.offsets, start) : bisect_right(self.offsets, end - 1)]
 
+    def is_whole(self, start: int, end: int) -> bool:
+        """Whether each gap inside the view's `start` to `end` is where code or a terminal cut a word in two."""
+        gaps = ((self.at(join - 1) + 1, self.at(join)) for join in self.joins(start, end))
+        return all("\n" not in self.plain[begin:stop] or is_cut(self.plain, begin, stop) for begin, stop in gaps)
+
+
+def is_cut(text: str, end: int, begin: int) -> bool:
+    """Whether the line that stops at `end` is a terminal's full row, which goes on at `begin`."""
+    if text[end:begin] == "\\\n":
+        return True
+    width = end - text.rfind("\n", 0, end) - 1
+    below = text.find("\n", begin, begin + width + 1)
+    return text[end:begin] == "\n" and width >= MIN_WIDTH and (below >= 0 or len(text) - begin <= width)
+
 
 def whole(text: str) -> View:
     """The text as it is."""
-    return View(text, [0], [0])
+    return View(text, [0], [0], text)
 
 
 def uncoloured(text: str) -> list[View]:
@@ -101,4 +119,4 @@ def _without(text: str, gaps: Iterable[Gap]) -> View:
         length += start - begin
         begin = end
     pieces.append(text[begin:])
-    return View("".join(pieces), [*offsets, length], [*starts, begin])
+    return View("".join(pieces), [*offsets, length], [*starts, begin], text)
