@@ -293,7 +293,7 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "wallet": (lambda r: "0x" + r.randbytes(32).hex(), ('accounts: ["{}"],',)),
     "option of a command": (
-        lambda r: draw(r, LOWER + DIGITS, 12),
+        lambda r: r.choice(["correct", "horse", "battery"]) + r.choice(["pony", "river", "stone"]),
         ("helm install --set db.password={}",),
     ),
     "uuid key": (lambda r: str(uuid.UUID(bytes=r.randbytes(16), version=4)), ('api_key = "{}"', "HEROKU_API_KEY={}")),
@@ -471,7 +471,7 @@ def code(rng: random.Random) -> str:
             f"const label = password === '' ? '{one}' : '{two}'\n",
             f'if password != confirm or "{one}" in roles:\n    pass\n',
             f'const STORAGE_KEY = "{one}"\nservice_key = "{two}"\nDB_KEY = "{two}"\n',
-            f'PWD=/opt/work/{one}\n"PWD": "/srv/{two}",\n',
+            f'PWD=/srv/work/{one}\n"PWD": "/srv/{two}",\n',
             f"errors.password = 'Password must be at least {rng.randrange(6, 20)} characters';\n"
             f"'password' => 'required|string|min:{rng.randrange(6, 20)}',\n'password' => 'hashed',\n",
             f'await resetPassword("{one}@shop.test")\npassword = `openssl rand -base64 32`\n',

@@ -163,7 +163,8 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     padded = len(token) > 3 and token.endswith("=")
     if not (
         closes
-        or (sure and (padded or (alone and (mixed if value.quoted else cut))))
+        or (sure and (padded or (alone and mixed and value.quoted)))
+        or (cut and alone and not value.quoted)
         or looks_random(token, 12)
         or is_mixed(value.text[:MAX_JUDGED] + token)
     ):
