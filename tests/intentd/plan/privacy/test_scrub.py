@@ -231,6 +231,10 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "PASSWORD=`openssl rand -base64 32`",
         'cookie: (req)=>req.cookies.session||"",',
         "ssh_key: ssh-ed25519 AAAA",
+        'label :password "Passwort"',
+        '{:password "is too short"}',
+        "<password>Passwort</password>",
+        '"d": "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c9f8e"',
         "MAC\nd41d8cd98f00b204e9800998ecf8427e",
     ],
 )
