@@ -113,7 +113,7 @@ def shapes(unit: str) -> Iterator[Callable[[int], str]]:
     yield lambda size: unit * (size // len(unit))
     yield lambda size: unit + unit[-1] * (size - len(unit))
     yield lambda size: unit * (size // 2 // len(unit)) + unit[-1] * (size // 2)
-    yield lambda size: unit + unit[-1] * (size - len(unit) - 3) + "!\n!"
+    yield lambda size: unit + unit[-1] * (size - len(unit) - 1) + "!"
 
 
 def units(pattern: Any) -> set[str]:
