@@ -164,7 +164,7 @@ def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     if not (
         closes
         or (sure and (padded or (alone and mixed and value.quoted)))
-        or (cut and alone and not value.quoted)
+        or (cut and alone and not value.quoted and (sure or not is_code(value.text[:MAX_JUDGED])))
         or looks_random(token, 12)
         or is_mixed(value.text[:MAX_JUDGED] + token)
     ):
