@@ -145,9 +145,9 @@ def test_of_a_path_outside_of_the_workspace_its_name_alone_is_said() -> None:
 def test_a_desk_holds_the_documents_used_last_and_nothing_of_an_editor_that_has_left() -> None:
     desks = Desks()
     for number in range(4):
-        desks.show("vim", view(path=f"/w/{number}.py"))
+        desks.show("vim", view(path=f"/w/{number}.py"), number)
         desks.check()
-    desks.show("emacs", view(path="/w/e.py", selection=(1, 2)))
+    desks.show("emacs", view(path="/w/e.py", selection=(1, 2)), 4)
     paths = [one.failure.path for one in desks.offers()]
     assert paths == ["/w/e.py", "/w/e.py", *[f"/w/{3 - number}.py" for number in range(MAX_VIEWS)]]
     assert desks.offers()[0].failure.trigger == "selection"
@@ -156,6 +156,22 @@ def test_a_desk_holds_the_documents_used_last_and_nothing_of_an_editor_that_has_
     assert desks.leave("emacs")
     assert not desks.leave("emacs")
     assert [one.failure.path for one in desks.offers()] == ["/w/2.py"]
+
+
+def test_on_a_desk_counts_when_a_document_was_used_not_when_it_is_told() -> None:
+    desks = Desks()
+
+    def told(*documents: tuple[str, float]) -> list[str]:
+        for path, used in documents:
+            desks.show("vim", view(path=path), used)
+            desks.check()
+        return [one.failure.path for one in desks.offers()]
+
+    assert told(("/w/c.py", 0), ("/w/a.py", 2), ("/w/b.py", 0)) == ["/w/a.py", "/w/c.py"]
+    assert told(("/w/b.py", 0), ("/w/c.py", 0), ("/w/b.py", 0)) == ["/w/a.py", "/w/c.py"]
+    assert told(("/w/d.py", 1), ("/w/c.py", 0), ("/w/d.py", 1)) == ["/w/a.py", "/w/d.py"]
+    desks.show("vim", view(path="/w/a.py", diagnostics=()), 3)
+    assert told(("/w/c.py", 0)) == ["/w/d.py", "/w/c.py"]
 
 
 def test_an_offer_is_the_same_whatever_else_the_editor_shows() -> None:

@@ -6,7 +6,6 @@ from attrs import define, field
 
 from intentd.messages import Closed, EditorOpened, Shown
 from intentd.plan.desks import Desks
-from intentd.shown import View
 from modelwire.messages import Accepted, Acknowledged, Done, Reason
 
 Send = Callable[[str, str, object], None]
@@ -25,7 +24,7 @@ class EditorClients:
     changed: Callable[[], None]
     starts_modeld: Callable[[], None]
     opted_out: Look
-    _looked_at: dict[tuple[str, str], View] = field(factory=dict)
+    _looked_at: dict[tuple[str, str], Shown] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
 
     def __len__(self) -> int:
@@ -41,21 +40,22 @@ class EditorClients:
     async def shown(self, client: str, op: str, message: Shown) -> None:
         """What is shown or closed meanwhile counts, not this. Raises `WireError`."""
         view = message.view
-        self._looked_at[client, view.path] = view
+        self._looked_at[client, view.path] = message
         out = True
         try:
             out = await self.opted_out(view.workspace)
         finally:
-            if self._looked_at.get((client, view.path)) is view:
-                self._take(client, view, out)
+            if self._looked_at.get((client, view.path)) is message:
+                self._take(client, message, out)
         self.send(client, op, Acknowledged(found=True))
 
-    def _take(self, client: str, view: View, out: bool) -> None:
-        del self._looked_at[client, view.path]
+    def _take(self, client: str, shown: Shown, out: bool) -> None:
+        path = shown.view.path
+        del self._looked_at[client, path]
         if out:
-            self.desks.close(client, view.path)
+            self.desks.close(client, path)
         else:
-            self.desks.show(client, view)
+            self.desks.show(client, shown.view, shown.used)
         self.changed()
 
     def closed(self, client: str, op: str, message: Closed) -> None:

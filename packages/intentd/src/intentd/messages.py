@@ -85,9 +85,13 @@ class EditorOpened:
 
 @frozen(kw_only=True)
 class Shown:
-    """What an editor shows now of a document. Answered by `acknowledged`."""
+    """What an editor shows now of a document. Answered by `acknowledged`.
+
+    `used`: when a person used it last, in seconds of the machine's monotonic clock; 0 where nobody has.
+    """
 
     view: View
+    used: float = 0.0
 
 
 @frozen(kw_only=True)

@@ -1,5 +1,6 @@
 """What the server takes for attention: when a person rests, what is at the cursor, which document is before them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,7 +112,32 @@ async def test_the_diagnostic_at_the_cursor_is_known_however_many_there_are(hous
         assert explain.title == "Explain: no. 900"
 
 
-async def test_a_daemon_that_has_just_come_hears_last_of_the_document_used_last(house: House, editors: Editors) -> None:
+async def test_diagnostics_that_are_told_of_others_take_no_place_from_the_document_in_use(
+    house: House, editors: Editors
+) -> None:
+    """As a tool publishes all that it has after each save."""
+    async with editors() as editor, house.connect() as door:
+        uris = [editor.open(name, CODE) for name in ("one.py", "two.py", "three.py")]
+        for uri in uris:
+            editor.cursor(uri, 1)
+            editor.diagnose(uri, (1, "nothing is returned"))
+        editor.cursor(uris[0], 1)
+
+        def prepared() -> list[str]:
+            return [Path(offer.view.path).name for offer in house.app.desks.offers()]
+
+        await house.until(door, lambda _: prepared() == ["one.py", "three.py"])
+        await heard(editor, editor.uri("unknown.py"))
+        for uri in uris:
+            editor.diagnose(uri, (1, "nothing at all"))
+        await house.until(
+            door,
+            lambda _: {offer.view.diagnostics[0].message for offer in house.app.desks.offers()} == {"nothing at all"},
+        )
+        assert prepared() == ["one.py", "three.py"]
+
+
+async def test_a_daemon_that_has_just_come_hears_which_document_was_used_last(house: House, editors: Editors) -> None:
     async with editors() as editor:
         uris = [editor.open(name, CODE) for name in ("one.py", "two.py", "three.py")]
         for uri in uris:
@@ -121,7 +147,9 @@ async def test_a_daemon_that_has_just_come_hears_last_of_the_document_used_last(
         await heard(editor, uris[0])
         editor.server.link._news.clear()
         editor.server._met()
-        assert list(editor.server.link._news) == [*uris[1:], uris[0]]
+        told = editor.server.link._news
+        assert set(told) == set(uris)
+        assert max(uris, key=lambda uri: told[uri].used) == uris[0]
 
 
 async def test_what_was_forwarded_counts_more_than_what_a_request_holds(house: House, editors: Editors) -> None:

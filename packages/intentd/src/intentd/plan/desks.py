@@ -6,6 +6,8 @@ Each editor has a desk. It guesses nothing and reads no files.
 import hashlib
 from collections.abc import Iterator
 
+from attrs import frozen
+
 from intentd.plan.commands import Command
 from intentd.plan.offers import Offering
 from intentd.plan.view_turns import failure_of
@@ -21,15 +23,25 @@ SHOWN = "shown-"
 EDITOR = Command((), "/")
 
 
+@frozen
+class _Used:
+    view: View
+    at: float
+
+
 class Desks:
-    """The views of all editors, the one used last at the end."""
+    """The views of all editors, the one used last at the end; of those that nobody has used the one shown first."""
 
     def __init__(self) -> None:
-        self._views: dict[tuple[str, str], View] = {}
+        self._views: dict[tuple[str, str], _Used] = {}
 
-    def show(self, editor: str, view: View) -> None:
-        self._views.pop((editor, view.path), None)
-        self._views[editor, view.path] = view
+    def show(self, editor: str, view: View, used: float = 0.0) -> None:
+        """`used` says when. One that has nothing to ask about takes no place."""
+        shown = _Used(view, used)
+        views = {(editor, view.path): shown} | self._views | {(editor, view.path): shown}
+        if next(_offers(view), None) is None:
+            del views[editor, view.path]
+        self._views = dict(sorted(views.items(), key=lambda one: one[1].at))
         mine = [key for key in self._views if key[0] == editor]
         for key in mine[:-MAX_VIEWS]:
             del self._views[key]
@@ -47,12 +59,14 @@ class Desks:
 
     def offers(self) -> tuple[Offering, ...]:
         """What is likely to be asked, the likeliest first."""
-        return tuple(offer for view in reversed(self._views.values()) for offer in _offers(view))
+        return tuple(offer for used in reversed(self._views.values()) for offer in _offers(used.view))
 
     def check(self) -> None:
         """No editor has more than its share."""
         editors = [editor for editor, _ in self._views]
         assert all(editors.count(editor) <= MAX_VIEWS for editor in editors)
+        times = [used.at for used in self._views.values()]
+        assert times == sorted(times)
 
 
 def offering(view: View) -> Offering:

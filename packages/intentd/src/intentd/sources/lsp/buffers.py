@@ -22,7 +22,8 @@ MAX_MESSAGE = 2000
 @define(eq=False)
 class Buffer:
     """`forwarded`: somebody tells of its diagnostics. `selection` is the first line and the one behind the last;
-    `inserting`: the person types; `told`: the daemon knows of something to ask about here."""
+    `inserting`: the person types; `used`: when they did something here last, by `time.monotonic`; `told`: the daemon
+    knows of something to ask about here."""
 
     uri: str
     path: str
@@ -34,6 +35,7 @@ class Buffer:
     character: int = 0
     inserting: bool = False
     selection: tuple[int, ...] = ()
+    used: float = 0.0
     told: bool = False
     _stand: dict[tuple[Diagnostic, str], Diagnostic] = field(factory=dict)
 

@@ -147,8 +147,8 @@ class IntentServer(LanguageServer):
         return not self._cursors or (buffer is not None and buffer.inserting and buffer.uri == self._here)
 
     def _used(self, uri: str) -> None:
-        if self.buffers.get(uri) is not None:
-            self._here = uri
+        if buffer := self.buffers.get(uri):
+            self._here, buffer.used = uri, time.monotonic()
 
     # --- what lies before the person --------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class IntentServer(LanguageServer):
         if said is None or buffer is None:
             return
         if kind != notes.DIAGNOSTICS or not self._cursors:
-            self._here = said.uri
+            self._used(said.uri)
         if kind == notes.DIAGNOSTICS:
             buffer.forward(said.diagnostics)
         elif kind == notes.CURSOR and said.position is not None:
@@ -189,14 +189,17 @@ class IntentServer(LanguageServer):
             self.completions.prepare(buffer, buffer.cursor, buffer.character)
         if buffer.diagnostics or buffer.selection or buffer.told:
             buffer.told = bool(buffer.diagnostics or buffer.selection)
-            self.link.tell(uri, Shown(view=buffer.view()))
+            self._tell(buffer)
 
     def _met(self) -> None:
-        """A daemon that has just come knows nothing; the buffer used last is told last."""
-        for buffer in sorted(self.buffers, key=lambda one: one.uri == self._here):
+        """A daemon that has just come knows nothing."""
+        for buffer in self.buffers:
             if buffer.diagnostics or buffer.selection:
                 buffer.told = True
-                self.link.tell(buffer.uri, Shown(view=buffer.view()))
+                self._tell(buffer)
+
+    def _tell(self, buffer: Buffer) -> None:
+        self.link.tell(buffer.uri, Shown(view=buffer.view(), used=buffer.used))
 
     # --- what is asked ----------------------------------------------------------------------------------------
 
