@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -470,6 +471,32 @@ async def test_one_late_look_at_its_files_costs_an_offer_nothing_that_was_built(
             with pytest.raises(TurnError, match="too long"):
                 await plan.turn(offering, "explain", 1234, speculative=speculative)
         assert await plan.turn(offering, "explain", 1234, speculative=True) is turn
+
+
+async def test_a_guess_whose_drive_is_mute_while_it_is_built_is_tried_again_after_a_while(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the files that it had seen by then are as they were."""
+    now, back = 0.0, threading.Event()
+    clock = SimpleNamespace(monotonic=lambda: now)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        await house.until(door, warm)
+        await house.modeld.die()
+        await house.until(door, lambda status: not status.modeld_reachable)  # no guess is planned beside those here
+        plan, offering = house.app.planner, house.app.offers.all()[0]
+        monkeypatch.setattr(planner, "time", clock)
+        with monkeypatch.context() as away:
+            away.setattr(texts, "_read", lambda _: back.wait(PATIENCE_S))
+            away.setattr(plan._guess_workers, "_seconds", SOON_S)
+            with pytest.raises(TurnError, match="too long"):
+                await plan.turn(offering, "explain", 1234, speculative=True)
+            back.set()
+            await ends(plan._guess_workers)
+        with pytest.raises(TurnError, match="too long"):
+            await plan.turn(offering, "explain", 1234, speculative=True)
+        now = planner.BUILD_AGAIN_S
+        assert (await plan.turn(offering, "explain", 1234, speculative=True)).messages
 
 
 async def test_a_guess_whose_drive_answers_nothing_at_all_is_tried_again(

@@ -5,6 +5,7 @@ It decides nothing. What it reads comes through `texts`, so what it gives is fit
 
 import hashlib
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -39,12 +40,24 @@ LEAST_SCALE = 0.1
 """No text has fewer characters a token: what does not fit with less will never fit."""
 BUILD_S = 10.0
 """So long a turn may take to build: hostile files are slow to scrub."""
+BUILD_AGAIN_S = 60.0
+"""So long after it took longer a guess has it built again, though its files are as they were."""
 HOLDS_S = 2.0
 """So long a question waits for a look at whether its files are as they were."""
 
 
 class _TooLong(TurnError):
-    """Is kept for guesses alone: who asks has it tried again."""
+    """Is kept for guesses alone, and for a while: who asks has it tried again. What hangs tells no hostile text from a
+    drive that will be back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("its files take too long to read, or to look through for secrets")
+        self._until = time.monotonic() + BUILD_AGAIN_S
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._until
 
 
 @frozen
@@ -82,10 +95,10 @@ class Planner:
             log.error("a template could not be read:\n%s", told(fault))
             raise TurnError("intentd failed at reading its template; its log says where") from None
         kept = self._kept.get(key)
-        again = kept is not None and isinstance(kept.result, Outdated if speculative else (Outdated, _TooLong))
         if (
             kept is None
-            or again
+            or isinstance(kept.result, Outdated)
+            or (isinstance(kept.result, _TooLong) and (kept.result.is_over or not speculative))
             or kept.template is not template
             or not await self._holds(kept, offering.workspace, speculative)
         ):
@@ -153,7 +166,7 @@ class Planner:
             build = partial(self._build, offering, template, context, scale, look)
             return await self._in_time(workers, build, offering.workspace if speculative else offering.id)
         except _TooLong as fault:
-            if not look.seen:  # nothing would tell when to try it again
+            if not look.seen:  # that is no hostile text's doing
                 raise
             return _Kept(template, fault, dict(look.seen))  # its thread may still look
 
@@ -163,7 +176,7 @@ class Planner:
         try:
             return await workers.do(work, place=place)
         except TookTooLong:
-            raise _TooLong("its files take too long to look through for secrets") from None
+            raise _TooLong from None
         except NoThread:
             raise TurnError("intentd can start no more threads: try again later") from None
 
