@@ -101,7 +101,7 @@ async def test_a_file_that_is_being_written_withdraws_nothing(house: House, monk
         whole = source.read_text()
         monkeypatch.setattr(texts, "SETTLED_NS", 10**18)
         source.write_text(whole[: len(whole) // 4])
-        await house.until(door, lambda status: not status.offers[0].warm)
+        await house.until(door, lambda status: "is being written" in status.reason)
         source.write_text("")
         source.write_text(whole)
         await house.until(door, warm)

@@ -2,11 +2,13 @@
 
 import asyncio
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
 from intentd import guesser, speculator
-from intentd.messages import CommandFinished, CommandStarted, Pause
+from intentd.messages import CommandFinished, CommandStarted, DaemonStatus, Pause
+from intentd.workers import TookTooLong
 from modelwire.messages import Cancel, Done, Error, Outcome, Reason, Turn, Usage
 from tests.intentd.daemon.talk import House, ask, offers, prompt_of, turns, warm
 
@@ -209,3 +211,50 @@ async def test_status_says_which_offer_cannot_be_prepared_while_the_others_are(h
         says = "every offer is warm; offer 5: the model's context of "
         status = await house.until(door, lambda status: status.reason.startswith(says))
         assert status.reason.endswith("is too small for the template 'diagnostic'")
+
+
+async def test_files_that_are_looked_at_all_the_time_keep_no_offer_from_being_prepared(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a slow drive: before the look at the first one's has ended it is time for the next."""
+    planner = house.app.planner
+    turn = planner.turn
+
+    async def slow(*values: Any, **options: Any) -> Any:
+        house.app.speculator.poke()
+        return await turn(*values, **options)
+
+    async with house.connect() as door:
+        monkeypatch.setattr(planner, "turn", slow)
+        await house.command(door, "plain")
+        await house.until(door, lambda status: status.reason == "every offer is warm")
+
+
+async def test_a_fault_of_the_moment_takes_nothing_from_what_is_prepared(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a drive that does not answer for a while: else its projects' guesses would be taken for useless."""
+
+    async def late(*_: Any, **__: Any) -> Any:
+        raise TookTooLong
+
+    async def hiccup(door: Any) -> DaemonStatus:
+        with monkeypatch.context() as away:
+            away.setattr(house.app.planner._guess_lookers, "do", late)
+            house.app.speculator.poke()
+            return await house.until(door, lambda status: "take too long" in status.reason)
+
+    async with house.connect() as door:
+        house.modeld.script.held = True
+        await house.command(door, "plain")
+        await house.modeld.wait_for(Turn)
+        assert (await hiccup(door)).state == "guessing"
+        house.modeld.script.held = False
+        house.modeld.release()
+        before = await house.until(door, lambda status: status.reason == "every offer is warm")
+        status = await hiccup(door)
+        assert status.offers == before.offers
+        after = await house.until(door, lambda status: status.reason == "every offer is warm")
+        for seen in (status, after):
+            assert seen.figures["guesses_sent"] == before.figures["guesses_sent"] == 4
+            assert not any(account["wasted"] for account in seen.triggers.values())

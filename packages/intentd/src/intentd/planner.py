@@ -20,7 +20,7 @@ from intentd.plan.offers import Intent, Offering
 from intentd.plan.privacy import scrub
 from intentd.plan.templates import Template, TemplateError
 from intentd.plan.triggers import Failure
-from intentd.plan.turns import Outdated, PlannedTurn, TurnError, anchor, build
+from intentd.plan.turns import Outdated, Passing, PlannedTurn, TurnError, anchor, build
 from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
 from intentd.shown import View
@@ -46,7 +46,7 @@ HOLDS_S = 2.0
 """So long a question waits for a look at whether its files are as they were."""
 
 
-class _TooLong(TurnError):
+class _TooLong(Passing):
     """Is kept for guesses alone, and for a while: who asks has it tried again. What hangs tells no hostile text from a
     drive that will be back.
     """
@@ -178,7 +178,7 @@ class Planner:
         except TookTooLong:
             raise _TooLong from None
         except NoThread:
-            raise TurnError("intentd can start no more threads: try again later") from None
+            raise Passing("intentd can start no more threads: try again later") from None
 
     def _build(self, offering: Offering, template: Template, context: int, scale: float, look: Look) -> _Kept:
         result: PlannedTurn | TurnError
@@ -249,9 +249,9 @@ class Planner:
         if text is not None and (not text or known in text):  # an editor may empty a file before it writes it
             return
         if not look.is_settled(path):
-            raise TurnError("the file that failed is being written")
+            raise Passing("the file that failed is being written")
         if text is None and not is_gone(path):
-            raise TurnError("the file that failed cannot be reached")
+            raise Passing("the file that failed cannot be reached")
         raise Outdated("what failed is no longer in its file" if text else "the file that failed is gone")
 
 

@@ -19,7 +19,7 @@ from intentd.plan.desks import SHOWN, Desks
 from intentd.plan.ledger import Ledger
 from intentd.plan.offers import Intent, OfferBook, Offering
 from intentd.plan.policy import Candidate, Guess, NoGuess, Situation, decide, must_stop
-from intentd.plan.turns import Outdated, PlannedTurn, TurnError
+from intentd.plan.turns import Outdated, Passing, PlannedTurn, TurnError
 from intentd.planner import Planner, measured_as
 from intentd.sources.files import FileWatch
 from intentd.warmth import Warmth
@@ -254,17 +254,22 @@ class Speculator:
         plans: dict[Wanted, Candidate] = {}
         no_turns: dict[Wanted, str] = {}
         decided = False
-        for offering, intent in list(self._wanted()):
+        wanted = list(self._wanted())
+        for offering, intent in wanted:
             turn = await self._plan(offering, intent)
-            if self._changed.is_set():  # meanwhile something else may be wanted: it is all considered again at once
+            if self._changed.is_set() and list(self._wanted()) != wanted:  # it is all considered again at once
                 return
-            if isinstance(turn, str):
-                no_turns[offering.id, intent] = turn
+            this = offering.id, intent
+            if isinstance(turn, TurnError):
+                no_turns[this] = f"offer {offering.number}: {turn}" if offering.number else str(turn)
+                if isinstance(turn, Passing) and this in self._plans:
+                    plans[this] = self._plans[this]
                 continue
             account = FIX if intent == "fix" else self._account(offering, plans)
-            plans[offering.id, intent] = Candidate(turn.key, account)
+            plans[this] = Candidate(turn.key, account)
             self._plans = {**self._plans, **plans}
-            decision = decide(self.situation(tuple(plans.values())))
+            can = (plan for key, plan in plans.items() if key not in no_turns or plan.key == self._guesser.key)
+            decision = decide(self.situation(tuple(can)))
             if not (decided or self._completing) and isinstance(decision, Guess) and client is self._client:
                 decided = True
                 send = partial(self._send, client, offering, turn, speculative=True)
@@ -282,14 +287,14 @@ class Speculator:
         behind = any(shown == bool(offering.view) and (not shown or kind == trigger) for shown, kind in before)
         return OTHERS if behind else trigger
 
-    async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | str:
+    async def _plan(self, offering: Offering, intent: Intent) -> PlannedTurn | TurnError:
         """The turn, or why there is none."""
         try:
             return await self.planner.turn(offering, intent, self.context, speculative=True)
         except TurnError as fault:
             if isinstance(fault, Outdated):
                 self.withdraw(offering)
-            return f"offer {offering.number}: {fault}" if offering.number else str(fault)
+            return fault
 
     def withdraw(self, offering: Offering) -> None:
         if self._offers.withdraw(offering):

@@ -57,6 +57,10 @@ class Outdated(TurnError):
     """What failed is no longer there: its test, or the line that was complained about, is gone."""
 
 
+class Passing(TurnError):
+    """A fault of the moment, which is no finding: what was built before may still be what will be asked."""
+
+
 @frozen(kw_only=True)
 class PlannedTurn:
     """What is sent to modeld, guessed or asked. `key` is a digest of it all, since logs never hold prompts.
