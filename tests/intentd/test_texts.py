@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -261,6 +262,24 @@ def test_what_was_written_a_moment_ago_is_looked_at_again(tmp_path: Path, monkey
     look = Texts().look(str(tmp_path))
     look.read(str(tmp_path / "a.py"))
     assert not holds(look.seen)
+
+
+@pytest.mark.parametrize(("ahead", "holding"), [(0, False), (2, True)])
+def test_a_date_that_lies_ahead_is_another_clocks_and_no_moment_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int, *, holding: bool
+) -> None:
+    """As of a server, of the machine around a virtual one, or out of an archive."""
+    second = 10**9
+    file = tmp_path / "a.py"
+    file.write_text("x")
+    clock = SimpleNamespace(time_ns=lambda: file.stat().st_ctime_ns + second)
+    monkeypatch.setattr(texts, "time", clock)
+    monkeypatch.setattr(texts, "SETTLED_NS", second)
+    at = clock.time_ns() + ahead * second
+    os.utime(file, ns=(at, at))
+    look = Texts().look(str(tmp_path))
+    look.read(str(file))
+    assert look.is_settled(str(file)) == holds(look.seen) == holding
 
 
 def test_what_is_written_while_it_is_read_was_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
