@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from intentd import door, planner, runs, speculator
+from intentd import door, planner, runs, speculator, workers
 from intentd.app import App
 from intentd.config import Config
 from intentd.messages import INTENTD, CommandFinished, CommandStarted, DaemonStatus
@@ -20,7 +20,7 @@ RECORDED = Path(__file__).parent / "recorded"
 BOUNDS = (
     *((door, "LOOK_S"), (planner, "BUILD_S"), (planner, "HOLDS_S"), (files, "REACH_S"), (git, "GIT_S")),
     *((door, "LIST_S"), (door, "SHOW_S"), (door, "READ_S"), (runs, "LOOK_S"), (runs, "READ_S")),
-    (speculator, "TIMEOUT_S"),
+    *((speculator, "TIMEOUT_S"), (workers, "LEFT_S")),
     *((report, "_ALONE_S"), (report, "_CONNECT_S"), (link, "CONNECT_S"), (link, "READY_S")),
 )
 

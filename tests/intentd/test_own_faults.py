@@ -284,6 +284,60 @@ async def test_work_that_loops_is_ended_and_makes_room() -> None:
     assert await workers.do(lambda: 5) == 5
 
 
+@pytest.mark.parametrize("there", ["at work", "just started"])
+async def test_work_that_nobody_waits_for_any_more_leaves_its_place_and_its_room(
+    monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    monkeypatch.setattr(workers_module, "LEFT_S", 0.0)
+    workers, begun, over = Workers(2, 10 * PATIENCE_S), threading.Semaphore(0), threading.Event()
+
+    def go_on() -> None:
+        begun.release()
+        while not over.is_set():
+            pass
+
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for _ in range(3):
+                asked = [asyncio.create_task(workers.do(go_on, place="/a")) for _ in range(2)]
+                await asyncio.sleep(0)
+                for task in asked:
+                    if there == "at work":
+                        await asyncio.to_thread(begun.acquire)
+                    assert not task.done()
+                    task.cancel()
+                assert await workers.do(lambda: 5, place="/a") == 5
+            await ends(workers)
+            await asyncio.gather(*[workers.do(lambda: 5) for _ in range(2)])
+        assert workers._room._value == 2
+    finally:
+        over.set()
+
+
+async def test_work_that_nobody_waits_for_and_that_hangs_makes_room_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "LEFT_S", 0.0)
+    workers, begun, answers = Workers(1, PATIENCE_S), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        answers.wait(PATIENCE_S)
+
+    asked = asyncio.create_task(workers.do(hang))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(begun.wait)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert workers._room.locked()
+    (piece,) = workers._pieces
+    piece.expire()
+    assert await workers.do(lambda: 5) == 5
+    answers.set()
+    await ends(workers)
+    assert await workers.do(lambda: 5) == 5
+    assert workers._room._value == 1
+
+
 async def test_threads_that_hang_are_bounded_and_make_room_when_they_have_ended() -> None:
     workers, answers, begun = Workers(2, 0.01), threading.Event(), 0
 

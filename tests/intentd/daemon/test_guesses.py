@@ -242,7 +242,8 @@ async def test_a_fault_of_the_moment_takes_nothing_from_what_is_prepared(
         with monkeypatch.context() as away:
             away.setattr(house.app.planner._guess_lookers, "do", late)
             house.app.speculator.poke()
-            return await house.until(door, lambda status: "take too long" in status.reason)
+            status: DaemonStatus = await house.until(door, lambda status: "take too long" in status.reason)
+            return status
 
     async with house.connect() as door:
         house.modeld.script.held = True

@@ -15,6 +15,8 @@ MAX_LOST_AT = 2
 """And so many at one place, those at work too: one drive that is mute must leave threads to others."""
 LATE_S = 0.1
 """A time that is noticed so late as over was not the work's alone: the process was stopped, or the loop held up."""
+LEFT_S = 0.2
+"""So long a work goes on whose asker has left: most have ended by then, and what is read and scrubbed is kept."""
 
 
 class TookTooLong(Exception):
@@ -44,7 +46,7 @@ class Workers:
 
     async def do(self, work: Callable[[], Result], *, place: str = "") -> Result:
         """What `work` gives or raises. Raises `NoThread`, and `TookTooLong`: what it still does is ended then, if it is
-        Python.
+        Python, as LEFT_S behind a cancellation.
 
         At most MAX_LOST_AT are at one `place`; where they hang all others there have taken too long already.
         """
@@ -64,7 +66,12 @@ class Workers:
             piece.done.cancel()
             raise NoThread(str(fault)) from None
         self._bound(piece, again=True)
-        return await asyncio.shield(piece.done)  # who asked may leave; the room is free when that has ended or its time
+        try:
+            return await asyncio.shield(piece.done)  # the room is free when that has ended or its time
+        except asyncio.CancelledError:  # nobody else can take what it gives
+            ending = piece.done.get_loop().call_later(LEFT_S, piece.interrupt)
+            piece.done.add_done_callback(lambda _: ending.cancel())
+            raise
 
     async def _enter(self, piece: "_Piece[Result]") -> None:
         """Waits for those at the same place. Raises `TookTooLong`."""
@@ -109,7 +116,7 @@ class _Piece(Generic[Result]):
         self.thread = threading.Thread(target=self._run, name="intentd worker", daemon=True)
         self._work = work
         self._lock = threading.Lock()
-        self._at_work = self._late = False
+        self._at_work = self._unwanted = self._late = False
 
     @property
     def is_there(self) -> bool:
@@ -117,27 +124,32 @@ class _Piece(Generic[Result]):
         return not self.done.done() or (self._late and self.thread.is_alive())
 
     def expire(self) -> None:
-        """Its time is over. `_Enough` comes at its next step of Python; a native call in it goes on until it ends."""
+        """Its time is over."""
         _settle(self.done, fault=TookTooLong())
+        self._late = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """`_Enough` comes at its next step of Python, once; a native call in it goes on until it ends."""
         with self._lock:
-            self._late = True
             if self._at_work and self.thread.ident is not None:
                 identity = ctypes.c_ulong(self.thread.ident)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(_Enough))
+            self._at_work, self._unwanted = False, True
 
     def _run(self) -> None:
+        say = partial(_settle, self.done, fault=TookTooLong())  # to nobody: who asked has been told, or has left
         try:
-            if not self._begin():
-                return
-            try:
-                say = partial(_settle, self.done, result=self._work())
-            except Exception as fault:
-                say = partial(_settle, self.done, fault=fault)
-            except BaseException as fault:  # no `except Exception` of those who wait may miss it
-                say = partial(_settle, self.done, fault=RuntimeError(repr(fault)))
-            self._end()
-        except _Enough:  # who asked has been told
-            return
+            if self._begin():
+                try:
+                    say = partial(_settle, self.done, result=self._work())
+                except Exception as fault:
+                    say = partial(_settle, self.done, fault=fault)
+                except BaseException as fault:  # no `except Exception` of those who wait may miss it
+                    say = partial(_settle, self.done, fault=RuntimeError(repr(fault)))
+                self._end()
+        except _Enough:
+            pass
         try:
             self.done.get_loop().call_soon_threadsafe(say)
         except RuntimeError:  # the daemon has ended meanwhile
@@ -145,7 +157,7 @@ class _Piece(Generic[Result]):
 
     def _begin(self) -> bool:
         with self._lock:
-            self._at_work = not self._late
+            self._at_work = not self._unwanted
             return self._at_work
 
     def _end(self) -> None:
