@@ -16,6 +16,7 @@ from intentd.plan.triggers import Failure
 from intentd.planner import Planner
 from intentd.runs import Runs
 from intentd.shelf import TemplateShelf
+from intentd.workers import MAX_LOST_AT
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import RECORDED
 
@@ -102,6 +103,33 @@ async def test_a_workspace_that_does_not_answer_holds_up_no_other(
     assert {offering.workspace for offering in offers.all()} == {str(tmp_path / "b")}
     answers.set()
     await first
+
+
+async def test_outputs_of_one_workspace_that_cannot_be_read_hold_up_no_other(tmp_path: Path) -> None:
+    """As where they have reports on a drive that does not answer."""
+    begun, answers, mute = threading.Semaphore(0), threading.Event(), str(tmp_path / "mute")
+
+    class Hanging(Intake):
+        def failures(self, event: CommandEnded, **options: Any) -> tuple[Failure, ...] | None:
+            if event.workspace == mute:
+                begun.release()
+                answers.wait(PATIENCE_S)
+            return super().failures(event, **options)
+
+    offers = OfferBook()
+    runs = Runs(offers, Hanging(catalogue()), Planner(TemplateShelf(tmp_path)))
+    for name in ("mute", "b"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    for run, name in (("1", "mute"), ("2", "mute"), ("3", "mute"), ("4", "b")):
+        runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path / name)))
+    hanging = [asyncio.create_task(runs.finish("c", ended(run, FAILING, 1))) for run in "123"]
+    for _ in range(MAX_LOST_AT):
+        await asyncio.to_thread(begun.acquire)
+    async with asyncio.timeout(PATIENCE_S / 2):  # the outputs have PATIENCE_S
+        await runs.finish("c", ended("4", FAILING, 1))
+    assert {offering.workspace for offering in offers.all()} == {str(tmp_path / "b")}
+    answers.set()
+    await asyncio.gather(*hanging)
 
 
 async def test_a_question_waits_for_the_output_of_its_workspace_as_long_as_it_is_told_to(tmp_path: Path) -> None:

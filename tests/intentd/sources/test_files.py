@@ -12,6 +12,7 @@ from watchfiles import Change
 
 from intentd.sources import files
 from intentd.sources.files import MAX_DIRECTORIES, FileWatch
+from intentd.workers import MAX_LOST_AT
 from modelwire.testing import PATIENCE_S
 
 
@@ -137,6 +138,22 @@ async def test_files_that_do_not_matter_and_change_all_the_time_keep_nobody_from
             await asyncio.sleep(0.05)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_a_mute_file_system_costs_few_threads_however_often_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, answers, asked = FileWatch(lambda: None), threading.Event(), 0
+
+    def mute(_: str) -> bool:
+        nonlocal asked
+        asked += 1
+        return answers.wait(PATIENCE_S)
+
+    monkeypatch.setattr(os.path, "isdir", mute)
+    watch._looks._seconds = 0.05
+    for _ in range(5):
+        await watch.want(frozenset({"/mute/a.py"}))
+    assert asked == MAX_LOST_AT
+    answers.set()
 
 
 async def test_a_mute_file_system_holds_nothing_up_and_what_was_watched_stays_so(

@@ -80,7 +80,7 @@ class Runs:
         self._planner = planner
         self._runs: dict[tuple[str, str], Run] = {}
         self._taking: list[Taking] = []
-        self._workers = Workers(2, READ_S)
+        self._workers = Workers(4, READ_S)
         self._looks = Workers(4, LOOK_S)
 
     def __len__(self) -> int:
@@ -168,7 +168,7 @@ class Runs:
             self._offers.forget(root)
             return True
         event = evolve(event, workspace=root)
-        failures = await self._workers.do(partial(read, event))
+        failures = await self._workers.do(partial(read, event), place=f"output of {root}")
         anchors: dict[Failure, str | None] = {}
         if failures:  # git may hang at what hangs nothing else
             with suppress(TookTooLong, NoThread):

@@ -100,7 +100,7 @@ class FileWatch:
     async def _there(self, directories: Iterable[str]) -> list[str]:
         """Those that can be reached and watched. Raises `TookTooLong`, `NoThread`."""
         named = list(filter(_is_utf8, directories))
-        return await self._looks.do(lambda: list(filter(os.path.isdir, named)))
+        return await self._looks.do(lambda: list(filter(os.path.isdir, named)), place="watched")
 
 
 def _is_utf8(name: str) -> bool:
