@@ -19,23 +19,23 @@ class Said:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, str, object]] = []
-        self.changed = self.started = 0
+        self.changed, self.wanted = 0, list[bool]()
         self.answers = asyncio.Event()
         self.answers.set()
 
     def clients(self) -> EditorClients:
-        return EditorClients(Desks(), lambda *said: self.sent.append(said), self._change, self._start, self._opted_out)
+        return EditorClients(Desks(), self._send, self._change, self.wanted.append, self._opted_out)
 
     async def _opted_out(self, workspace: str) -> bool:
         """Takes as long as `answers` is closed."""
         await self.answers.wait()
         return Workspace(Path(workspace)).opted_out()
 
+    def _send(self, client: str, op: str, message: object) -> None:
+        self.sent.append((client, op, message))
+
     def _change(self) -> None:
         self.changed += 1
-
-    def _start(self) -> None:
-        self.started += 1
 
 
 @pytest.fixture
@@ -49,13 +49,20 @@ def view(workspace: Path, version: int = 1) -> View:
     )
 
 
-def test_modeld_is_started_for_an_editor_that_wants_it(said: Said) -> None:
+def test_modeld_is_started_for_an_editor_that_wants_it_and_only_while_one_is_there(said: Said) -> None:
     clients = said.clients()
     clients.opened("quiet", "1", EditorOpened(name="lsp", starts_modeld=False))
-    assert (len(clients), said.started) == (1, 0)
+    assert (len(clients), said.wanted) == (1, [])
     clients.opened("other", "1", EditorOpened(name="lsp", starts_modeld=True))
-    assert (len(clients), said.started) == (2, 1)
+    assert (len(clients), said.wanted) == (2, [True])
     assert said.sent == [("quiet", "1", Accepted()), ("other", "1", Accepted())]
+    clients.opened("third", "1", EditorOpened(name="lsp", starts_modeld=True))
+    for client in ("quiet", "other"):
+        clients.gone(client)
+    assert said.wanted == [True, True]
+    assert clients.cancelled("third", "1")
+    clients.gone("third")
+    assert said.wanted == [True, True, False]
 
 
 async def test_what_is_shown_can_be_asked_about_until_it_is_closed_or_opted_out(said: Said, tmp_path: Path) -> None:

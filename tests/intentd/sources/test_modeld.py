@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from intentd.sources import modeld
-from intentd.sources.modeld import ModeldKeeper
+from intentd.sources.modeld import STOPPED, ModeldKeeper
 from modelwire.testing import PATIENCE_S, ScriptedDaemon
 
 LIVE = """
@@ -39,6 +40,18 @@ async def keeping(endpoint: str, *argv: str) -> AsyncIterator[ModeldKeeper]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+def serving(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Is set when one is started, instead of that."""
+    served = asyncio.Event()
+
+    async def serve(_: ModeldKeeper) -> bool:
+        served.set()
+        return False
+
+    monkeypatch.setattr(ModeldKeeper, "_serve", serve)
+    return served
+
+
 async def until(met: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -58,7 +71,7 @@ async def test_it_starts_when_an_editor_wants_it_and_ends_with_the_daemon(endpoi
         for _ in range(5):
             await asyncio.sleep(0)
         assert not started.exists()
-        keeper.want()
+        keeper.want(True)
         await until(lambda: started.exists() and bool(started.read_text()))
         assert keeper.problem == ""
         os.kill(pid := int(started.read_text()), 0)
@@ -72,7 +85,7 @@ async def test_it_ends_with_a_daemon_that_is_killed(endpoint: str, tmp_path: Pat
 import asyncio, sys
 from intentd.sources.modeld import ModeldKeeper
 keeper = ModeldKeeper({endpoint!r}, (sys.executable, "-c", {LIVE!r}, {str(started)!r}))
-keeper.want()
+keeper.want(True)
 asyncio.run(keeper.run())
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", daemon)
@@ -91,14 +104,69 @@ def _runs(pid: int) -> bool:
         return False
 
 
+async def test_one_that_somebody_stops_is_not_started_again_before_an_editor_comes_anew(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, begun, serve = tmp_path / "started", 0, ModeldKeeper._serve
+
+    async def counted(keeper: ModeldKeeper) -> bool:
+        nonlocal begun
+        begun += 1
+        return await serve(keeper)
+
+    monkeypatch.setattr(ModeldKeeper, "_serve", counted)
+    async with keeping(endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
+        for times, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), 1):
+            keeper.want(True)
+            await until(lambda: started.exists() and bool(started.read_text()))
+            os.kill(int(started.read_text()), number)
+            started.unlink()
+            await until(lambda: keeper.problem == STOPPED)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert begun == times
+
+
+async def test_one_that_ends_well_was_stopped_too(endpoint: str) -> None:
+    """So modeld answers SIGTERM."""
+    async with keeping(endpoint, sys.executable, "-c", "import sys; print('serving', file=sys.stderr)") as keeper:
+        keeper.want(True)
+        await until(lambda: bool(keeper.problem))
+        assert keeper.problem == STOPPED
+
+
+async def test_where_the_last_editor_has_left_none_is_started(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = serving(monkeypatch)
+    async with keeping(endpoint) as keeper:
+        keeper.want(True)
+        keeper.want(False)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not served.is_set()
+        keeper.want(True)
+        await asyncio.wait_for(served.wait(), PATIENCE_S)
+
+
+async def test_one_that_dies_is_told_with_its_last_words_and_not_with_its_first(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modeld, "FIRST_RETRY_S", PATIENCE_S)
+    for last, told in (("", ""), ("the disk is full", ": the disk is full")):
+        words = f"import sys; print('modeld: serving a at b', file=sys.stderr); sys.exit({last!r} or 3)"
+        async with keeping(endpoint, sys.executable, "-c", words) as keeper:
+            keeper.want(True)
+            await until(lambda: "ended" in keeper.problem)
+            assert keeper.problem == f"modeld ended with status {1 if last else 3}{told}"
+
+
 async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
     words = "import sys; sys.exit('modeld: no such model: give --model')"
     async with keeping(endpoint, sys.executable, "-c", words) as keeper:
-        keeper.want()
+        keeper.want(True)
         await until(lambda: bool(keeper.problem))
         assert keeper.problem == "modeld ended with status 1: modeld: no such model: give --model"
     async with keeping(endpoint, "/nowhere/modeld") as keeper:
-        keeper.want()
+        keeper.want(True)
         await until(lambda: bool(keeper.problem))
         assert keeper.problem == "modeld could not be started: No such file or directory"
 
@@ -113,14 +181,14 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 os.kill(os.getpid(), 9)
 """
     async with keeping(endpoint, sys.executable, "-c", words, str(tmp_path)) as keeper:
-        keeper.want()
+        keeper.want(True)
 
         def started() -> list[int]:
             return [int(one.name) for one in tmp_path.iterdir() if one.name.isdecimal()]
 
         try:
             await until(lambda: len(started()) >= 2)
-            assert keeper.problem in ("", "modeld ended with status -9: serving")
+            assert keeper.problem in ("", "modeld was ended by SIGKILL")
         finally:
             for group in started():
                 with contextlib.suppress(ProcessLookupError):
@@ -138,7 +206,7 @@ async def test_without_a_thread_or_a_descriptor_it_is_tried_again(
         async with keeping(endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
             with monkeypatch.context() as full:
                 full.setattr(os, "pipe", none)
-                keeper.want()
+                keeper.want(True)
                 await until(lambda: bool(keeper.problem))
                 assert keeper.problem in (
                     "modeld could not be started: can't start new thread",
@@ -159,7 +227,7 @@ async def test_a_fault_while_it_serves_is_not_told_as_one_of_its_start(
     end = modeld._end
     monkeypatch.setattr(modeld, "_end", fail)
     keeper = ModeldKeeper(endpoint, (sys.executable, "-c", LIVE, str(started)))
-    keeper.want()
+    keeper.want(True)
     running = asyncio.create_task(keeper.run())
     await until(lambda: started.exists() and bool(started.read_text()))
     os.kill(int(started.read_text()), 9)
@@ -175,7 +243,7 @@ async def test_a_line_that_is_far_too_long_is_passed_over_and_what_comes_behind_
     """A pipe that nobody reads would hold up what modeld logs, and modeld."""
     words = "import sys; sys.stderr.write(1_000_000 * 'x' + '\\n'); sys.exit('modeld: no such model')"
     async with keeping(endpoint, sys.executable, "-c", words) as keeper:
-        keeper.want()
+        keeper.want(True)
         await until(lambda: bool(keeper.problem))
         assert keeper.problem == "modeld ended with status 1: modeld: no such model"
 
@@ -183,7 +251,7 @@ async def test_a_line_that_is_far_too_long_is_passed_over_and_what_comes_behind_
 async def test_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
     started = tmp_path / "started"
     async with ScriptedDaemon() as daemon, keeping(daemon.endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
-        keeper.want()
+        keeper.want(True)
         for _ in range(20):
             await asyncio.sleep(0.001)
         assert not started.exists()
@@ -192,15 +260,9 @@ async def test_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_one_of_another_machine_is_never_started_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = asyncio.Event()
-
-    async def serve(_: ModeldKeeper) -> bool:
-        served.set()
-        return False
-
-    monkeypatch.setattr(ModeldKeeper, "_serve", serve)
+    served = serving(monkeypatch)
     async with keeping("tcp://server.test:7411") as keeper:
-        keeper.want()
+        keeper.want(True)
         for _ in range(20):
             await asyncio.sleep(0)
         assert not served.is_set()

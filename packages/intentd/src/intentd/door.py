@@ -86,7 +86,7 @@ class Door:
     title_of: Callable[[Offering], str]
     problems: Callable[[], tuple[str, ...]]
     desks: Desks = field(factory=Desks)
-    starts_modeld: Callable[[], None] = lambda: None
+    wants_modeld: Callable[[bool], None] = lambda wanted: None
     limits: Limits = field(factory=Limits)
     instance: str = field(factory=lambda: uuid.uuid4().hex[:12])
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
@@ -108,7 +108,7 @@ class Door:
             outbox_bytes=self.limits.buffer_mb * 2**20,
             max_clients=self.limits.clients,
         )
-        self._editors = EditorClients(self.desks, self._send, self.speculator.poke, self.starts_modeld, self._opted_out)
+        self._editors = EditorClients(self.desks, self._send, self.speculator.poke, self.wants_modeld, self._opted_out)
         self._completer = Completer(self.speculator, self.speculator.planner)
 
     async def open(self) -> None:

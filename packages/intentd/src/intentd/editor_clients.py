@@ -14,7 +14,8 @@ Look = Callable[[str], Awaitable[bool]]
 
 @define(eq=False)
 class EditorClients:
-    """`changed` is called when what may be asked has changed; `starts_modeld` when an editor wants modeld started.
+    """`changed` is called when what may be asked has changed; `wants_modeld` with whether an editor is there that wants
+    modeld started, whenever one comes and when the last of them leaves.
 
     `opted_out` looks at a workspace, which may take a while; it raises `WireError` where that does not answer.
     """
@@ -22,10 +23,11 @@ class EditorClients:
     desks: Desks
     send: Send
     changed: Callable[[], None]
-    starts_modeld: Callable[[], None]
+    wants_modeld: Callable[[bool], None]
     opted_out: Look
     _looked_at: dict[tuple[str, str], Shown] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
+    _wanting: set[str] = field(factory=set)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -35,7 +37,8 @@ class EditorClients:
         self._open[client] = op
         self.send(client, op, Accepted())
         if message.starts_modeld:
-            self.starts_modeld()
+            self._wanting.add(client)
+            self.wants_modeld(True)
 
     async def shown(self, client: str, op: str, message: Shown) -> None:
         """What is shown or closed meanwhile counts, not this. Raises `WireError`."""
@@ -74,6 +77,10 @@ class EditorClients:
 
     def gone(self, client: str) -> None:
         self._open.pop(client, None)
+        if client in self._wanting:
+            self._wanting.remove(client)
+            if not self._wanting:
+                self.wants_modeld(False)
         for key in [key for key in self._looked_at if key[0] == client]:
             del self._looked_at[key]
         if self.desks.leave(client):

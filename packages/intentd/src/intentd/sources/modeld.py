@@ -24,6 +24,10 @@ STOP_S = 10.0
 LAST_WORD_S = 1.0
 """So long one that has ended may have its last line read: its engine, which may hang, has the same pipe."""
 MAX_LINE = 300
+_BY_HAND = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""What ends one that somebody wants ended; modeld itself makes of them a status."""
+_ENDED_BY_HAND = frozenset({0, *(status for number in _BY_HAND for status in (-number, 128 + number))})
+STOPPED = "modeld was stopped: it is started again for the next editor, or by 'modeld serve'"
 _prctl = ctypes.CDLL(None).prctl  # found here: between fork and exec nothing may be looked for
 _PR_SET_PDEATHSIG = 1
 
@@ -38,16 +42,18 @@ class ModeldKeeper:
         self._wanted = asyncio.Event()
         self._served, self._last = False, ""
 
-    def want(self) -> None:
-        """One that is reached over TCP is not ours to start."""
-        if not is_tcp(self._endpoint):
+    def want(self, wanted: bool) -> None:
+        """Whether an editor is there that wants one. What runs is left alone; what is reached over TCP is not ours."""
+        if not wanted:
+            self._wanted.clear()
+        elif not is_tcp(self._endpoint):
             self._wanted.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
-        await self._wanted.wait()
+        """Until it is cancelled. One that somebody has stopped is not started again before an editor comes anew."""
         delay = FIRST_RETRY_S
         while True:
+            await self._wanted.wait()
             if self._is_there():
                 self.problem, delay = "", FIRST_RETRY_S
                 await asyncio.sleep(CHECK_S)
@@ -96,18 +102,29 @@ class ModeldKeeper:
         finally:
             reading.cancel()
             await _end(process)
-        self.problem = f"modeld ended with status {process.returncode}: {self._last}"
-        log.warning("%s", self.problem)
+        self._tell_end(process.returncode or 0)
         return self._served
 
+    def _tell_end(self, status: int) -> None:
+        if status in _ENDED_BY_HAND:
+            self._wanted.clear()
+            self.problem = STOPPED
+            log.info("%s", self.problem)
+            return
+        ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        self.problem = f"modeld {ended}{self._last and ': '}{self._last}"
+        log.warning("%s", self.problem)
+
     async def _read(self, lines: asyncio.StreamReader) -> None:
-        """Whether it says that it serves, and its last line."""
+        """Whether it says that it serves, and its last line behind that."""
         while not lines.at_eof():
             with contextlib.suppress(ValueError):  # a line that is far too long is dropped as it comes
                 line = await lines.readline()
-                self._last = line.decode(errors="replace").strip()[:MAX_LINE] or self._last
-                self._served = self._served or "serving" in self._last
-                self.problem = "" if self._served else self.problem
+                said = line.decode(errors="replace").strip()[:MAX_LINE]
+                if not self._served and "serving" in said:
+                    self._served, self._last, self.problem = True, "", ""
+                else:
+                    self._last = said or self._last
 
 
 @contextlib.asynccontextmanager
