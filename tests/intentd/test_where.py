@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from intentd.config import load
+from intentd.config import ConfigError, load
 from intentd.where import config_file, current_directory, find_socket
+from modelwire.errors import EndpointError
 
 
 @pytest.fixture(
-    params=[None, 'socket = "from-file.sock"\n', "guess = false\n"], ids=["no file", "names it", "names none"]
+    params=[None, 'socket = "/from-file.sock"\n', "guess = false\n"], ids=["no file", "names it", "names none"]
 )
 def settings(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -23,8 +24,8 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("settings")
-@pytest.mark.parametrize("variable", [None, "", "from-variable.sock", "ipc:///from/variable.sock"])
-@pytest.mark.parametrize("flag", [None, "from-flag.sock", "ipc:///from/flag.sock"])
+@pytest.mark.parametrize("variable", [None, "", "/from-variable.sock", "ipc:///from/variable.sock"])
+@pytest.mark.parametrize("flag", [None, "/from-flag.sock", "ipc:///from/flag.sock"])
 def test_the_settings_and_the_short_way_agree(
     flag: str | None, variable: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,6 +33,16 @@ def test_the_settings_and_the_short_way_agree(
     if variable is not None:
         monkeypatch.setenv("GUESSAHEAD_INTENTD", variable)
     assert find_socket(flag) == load({"socket": flag}).socket
+
+
+@pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize("name", ["rubbish", "./i.sock", "udp://a:1", "tcp://a"])
+def test_what_is_no_endpoint_is_taken_for_none(name: str) -> None:
+    with pytest.raises(EndpointError, match="is not an endpoint: write "):
+        find_socket(name)
+    for setting in ("socket", "modeld"):
+        with pytest.raises(ConfigError, match=f"--{setting}: '{name}' is not an endpoint: write "):
+            load({setting: name})
 
 
 def test_without_a_settings_file_no_settings_are_loaded(tmp_path: Path) -> None:

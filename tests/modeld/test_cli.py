@@ -77,12 +77,25 @@ def test_wrong_usage_is_said_in_one_line_with_status_2(capsys: pytest.CaptureFix
     assert errors.count("\n") == 1
 
 
-def test_a_refused_endpoint_is_said_in_one_line_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("endpoint", ["udp://127.0.0.1:5555", "modeld.sock", "tcp://nowhere"])
+def test_what_is_no_endpoint_is_said_in_one_line_with_status_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    """A service that is started again and again would help nobody."""
     for command in ("status", "serve"):
-        status, _, errors = exit_of(capsys, command, "--socket", "udp://127.0.0.1:5555")
-        assert status == 1
-        assert errors.startswith("modeld: 'udp://127.0.0.1:5555' is not an endpoint: write ipc://")
+        status, _, errors = exit_of(capsys, command, "--socket", endpoint)
+        assert status == 2
+        assert errors.startswith(f"modeld: socket in --socket: '{endpoint}' is not an endpoint: write ")
         assert errors.count("\n") == 1
+    monkeypatch.setenv("GUESSAHEAD_MODELD", endpoint)
+    status, _, errors = exit_of(capsys, "serve")
+    assert (status, errors.startswith("modeld: socket in GUESSAHEAD_MODELD: ")) == (2, True)
+
+
+def test_a_socket_where_others_can_enter_is_a_wrong_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    status, _, errors = exit_of(capsys, "serve", "--backend", "fake", "--socket", f"ipc://{tmp_path}/m.sock")
+    assert (status, "is open to others" in errors) == (2, True)
 
 
 def test_a_replay_says_whether_the_commands_are_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ async def test_without_a_daemon_the_error_says_how_to_start_one(endpoint: str) -
 
 async def test_a_client_refuses_a_directory_that_others_can_enter(endpoint: str, directory: Path) -> None:
     os.chmod(directory, 0o755)  # noqa: PTH101
-    with pytest.raises(EndpointError, match="chmod 700"):
+    with pytest.raises(EndpointError, match="is open to others"):
         await Client(endpoint).__aenter__()
 
 

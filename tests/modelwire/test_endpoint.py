@@ -73,6 +73,21 @@ def test_a_directory_open_to_others_is_refused_with_the_command_that_helps(
         check_endpoint(f"ipc://{directory}/a.sock")
 
 
+def test_nobody_is_told_to_close_a_directory_that_is_not_for_our_files_alone(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a socket is said to be in /tmp, or in a project."""
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(directory / "run"))
+    directory.chmod(0o755)
+    with pytest.raises(EndpointError, match=r"mode bits 055\): choose one of your own, made with mkdir -m 700$"):
+        check_endpoint(f"ipc://{directory}/a.sock")
+    directory.chmod(0o1777)
+    monkeypatch.setenv("GUESSAHEAD_RUNTIME_DIR", str(directory))
+    for check in (runtime_dir, lambda: check_endpoint(f"ipc://{directory}/a.sock")):
+        with pytest.raises(EndpointError, match="choose one of your own"):
+            check()
+
+
 def test_a_link_or_a_file_in_place_of_the_directory_is_refused(directory: Path) -> None:
     (directory / "real").mkdir(mode=0o700)
     (directory / "link").symlink_to(directory / "real")

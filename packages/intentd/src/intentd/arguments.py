@@ -17,7 +17,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     serve = _command(commands, "serve", "run the daemon until Ctrl-C", "intentd serve --log-level info")
-    serve.add_argument("--modeld", metavar="ENDPOINT", help="where modeld serves (default: GUESSAHEAD_MODELD)")
+    help = "where modeld serves (default: GUESSAHEAD_MODELD)"
+    serve.add_argument("--modeld", type=_endpoint, metavar="ENDPOINT", help=help)
     serve.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")
     serve.add_argument("--tools", metavar="DIR", help="tools' patterns that add to the built-in ones or replace them")
     serve.add_argument("--idle", type=float, metavar="SECONDS", help="end when no editor was there for so long")
@@ -25,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-format", choices=("text", "json"), help="json is one object a line")
     lsp = _command(commands, "lsp", "be a language server on standard input and output", "intentd lsp --no-autostart")
     lsp.add_argument("--no-autostart", dest="autostart", action="store_false", help="do not start missing daemons")
+    lsp.add_argument("--stdio", action="store_true", help="nothing: for editors that say it to every server")
     lsp.add_argument("--templates", metavar="DIR", help="templates that replace the built-in ones")
     lsp.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     run = _command(commands, "run", "run a command and watch it; it behaves as without", "intentd run -- pytest -q")
@@ -60,5 +62,17 @@ def _command(
     parser = commands.add_parser(
         name, help=words, description=f"intentd {name}: {words}.", epilog=f"example: {example}"
     )
-    parser.add_argument("--socket", metavar="ENDPOINT", help="where intentd serves (default: GUESSAHEAD_INTENTD)")
+    help = "where intentd serves (default: GUESSAHEAD_INTENTD)"
+    parser.add_argument("--socket", type=_endpoint, metavar="ENDPOINT", help=help)
     return parser
+
+
+def _endpoint(name: str) -> str:
+    """Also of `run`, which reads no settings and could say nothing of a wrong one later."""
+    from intentd.where import as_endpoint
+    from modelwire.errors import EndpointError
+
+    try:
+        return as_endpoint(name)
+    except EndpointError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None

@@ -12,6 +12,7 @@ from intentd.limits import Limits
 from intentd.where import SOCKET_VARIABLE, as_endpoint, config_dir, config_file
 from modelwire import logs
 from modelwire.endpoint import default_endpoint
+from modelwire.errors import EndpointError
 
 
 class ConfigError(Exception):
@@ -101,8 +102,15 @@ def _check(name: str, value: Any, origin: str) -> Any:
     if name == "log_format" and value not in logs.FORMS:
         raise ConfigError(f"{origin}: 'log_format' is one of {', '.join(logs.FORMS)}, not {value!r}")
     if name in ("socket", "modeld"):
-        return as_endpoint(str(value))
+        return _endpoint(str(value), origin)
     return Path(value).expanduser() if name in ("templates", "tools") else value
+
+
+def _endpoint(value: str, origin: str) -> str:
+    try:
+        return as_endpoint(value)
+    except EndpointError as fault:
+        raise ConfigError(f"{origin}: {fault}") from None
 
 
 def _whole(name: str, value: Any, origin: str) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from platformdirs import user_config_path
 
-from modelwire.endpoint import default_endpoint
+from modelwire.endpoint import default_endpoint, written
 
 SOCKET_VARIABLE = "GUESSAHEAD_INTENTD"
 
@@ -16,12 +16,8 @@ class LostDirectory(Exception):
 
 def current_directory() -> str:
     """As everybody tells it to the daemon, who must not take one for two where its name is no UTF-8."""
-    return bytes(_here()).decode(errors="replace")
-
-
-def _here() -> Path:
     try:
-        return Path.cwd()
+        return bytes(Path.cwd()).decode(errors="replace")
     except FileNotFoundError:
         raise LostDirectory("the current directory is gone; change to one that is there") from None
 
@@ -35,8 +31,8 @@ def config_file() -> Path:
 
 
 def as_endpoint(name: str) -> str:
-    """A path without a scheme is a socket's. LostDirectory where that is a relative one."""
-    return name if "://" in name else f"ipc://{Path(name) if Path(name).is_absolute() else _here() / name}"
+    """An absolute path without a scheme is a socket's. Raises `EndpointError` for what is no endpoint."""
+    return written(f"ipc://{name}" if name.startswith("/") else name)
 
 
 def find_socket(flag: str | None) -> str:

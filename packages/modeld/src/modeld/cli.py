@@ -67,6 +67,7 @@ async def _serve(wanted: argparse.Namespace) -> int:
 
     settings = config.load(vars(wanted))
     logs.set_up("modeld", level=settings.log_level, form=settings.log_format)
+    settings.check_place()
     try:
         return await App(settings).run()
     except CannotServe as fault:

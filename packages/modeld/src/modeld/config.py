@@ -15,7 +15,7 @@ from platformdirs import user_config_path
 from modeld.engine.config import BACKENDS, DEVICES, FEWEST_SEQUENCES, MOST_SEQUENCES, EngineConfig
 from modelwire import logs
 from modelwire.codec import MAX_MESSAGE_BYTES
-from modelwire.endpoint import default_endpoint
+from modelwire.endpoint import check_endpoint, default_endpoint, is_tcp, written
 from modelwire.errors import EndpointError
 
 
@@ -50,6 +50,11 @@ def _text(says: str) -> tuple[Callable[[Any], str], str]:
     return parse, says
 
 
+def _endpoint() -> tuple[Callable[[Any], str], str]:
+    parse, says = _text("ipc:// and an absolute path, or tcp://HOST:PORT")
+    return lambda value: written(parse(value)), says
+
+
 def _option(kind: tuple[Callable[[Any], Any], str], help: str, *, default: Any, variable: str = "") -> Any:
     return field(default=default, metadata={"kind": kind, "help": help, "variable": variable})
 
@@ -59,7 +64,7 @@ class Settings:
     """What `modeld serve` can be told. `None` leaves it to the part that it is for."""
 
     socket: str | None = _option(
-        _text("ipc:// and an absolute path"),
+        _endpoint(),
         "where to serve",
         default=None,
         variable="GUESSAHEAD_MODELD",
@@ -126,6 +131,14 @@ class Settings:
         """Raises `ConfigError` where there is no safe place for a socket."""
         try:
             return self.socket or default_endpoint("modeld")
+        except EndpointError as fault:
+            raise ConfigError(str(fault)) from None
+
+    def check_place(self) -> None:
+        """Raises `ConfigError` where a socket is to be in a directory that is not there or that others can enter."""
+        try:
+            if not is_tcp(endpoint := self.endpoint()):
+                check_endpoint(endpoint)
         except EndpointError as fault:
             raise ConfigError(str(fault)) from None
 
@@ -222,6 +235,8 @@ def _parse(option: "Attribute[Any]", value: Any, origin: str) -> Any:
     parse, allowed = option.metadata["kind"]
     try:
         return parse(value)
+    except EndpointError as fault:
+        raise ConfigError(f"{option.name} in {origin}: {fault}") from None
     except (TypeError, ValueError):
         raise ConfigError(f"{option.name} is {value!r:.60} in {origin}; it must be {allowed}") from None
 

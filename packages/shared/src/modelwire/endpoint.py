@@ -48,10 +48,16 @@ def default_endpoint(service: str) -> str:
     return os.environ.get(f"GUESSAHEAD_{service.upper()}") or f"{_SCHEME}{runtime_dir() / service}.sock"
 
 
+def written(endpoint: str) -> str:
+    """The endpoint, which need not be there. Raises `EndpointError` for what is not written as one."""
+    (tcp_address if is_tcp(endpoint) else socket_path)(endpoint)
+    return endpoint
+
+
 def check_endpoint(endpoint: str) -> Path:
     """Gives the socket's path; raises `EndpointError` for an endpoint that cannot be used safely."""
     path = socket_path(endpoint)
-    check_directory(path.parent)
+    check_directory(path.parent, ours=str(path.parent) == os.environ.get("GUESSAHEAD_RUNTIME_DIR"))
     return path
 
 
@@ -91,8 +97,11 @@ def tcp_peer(endpoint: str) -> tuple[str, int]:
     return host, port
 
 
-def check_directory(path: Path) -> None:
-    """Raises `EndpointError` unless `path` is a real directory that only its owner, us, can enter."""
+def check_directory(path: Path, *, ours: bool = True) -> None:
+    """Raises `EndpointError` unless `path` is a real directory that only its owner, us, can enter.
+
+    `ours`: it is for our files alone, so it may be closed. Another, such as a project, may rightly be open to others.
+    """
     try:
         found = path.lstat()
     except OSError as fault:
@@ -102,7 +111,9 @@ def check_directory(path: Path) -> None:
     if found.st_uid != os.geteuid():
         raise EndpointError(f"{path} belongs to user {found.st_uid}: choose a directory of your own")
     if mode := stat.S_IMODE(found.st_mode) & 0o077:
-        raise EndpointError(f"{path} is open to others (mode bits {mode:03o}): run chmod 700 {path}")
+        closes = ours and not found.st_mode & stat.S_ISVTX  # /tmp stays as it is, whoever names it
+        remedy = f"run chmod 700 {path}" if closes else "choose one of your own, made with mkdir -m 700"
+        raise EndpointError(f"{path} is open to others (mode bits {mode:03o}): {remedy}")
 
 
 def _platform_runtime_dir() -> Path:
