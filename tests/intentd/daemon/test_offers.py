@@ -1,5 +1,6 @@
 """Offers: where they come from, whose they are, and when they go away."""
 
+import asyncio
 import errno
 import gc
 import os
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from intentd.messages import CommandFinished, CommandQuiet, CommandStarted, GetOffers, Offers
+from intentd.present import terminal
 from modelwire.errors import WireError
 from modelwire.messages import Reason
 from tests.intentd.conftest import RECORDED
@@ -47,6 +49,38 @@ async def test_other_tools_have_offers_too(house: House) -> None:
         await ask(house, door)
         assert "def rate(kind)" in asked_text(house)
         assert "What mypy reported:" in asked_text(house)
+
+
+async def test_offers_of_one_title_are_told_apart_in_the_list(
+    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their titles say no line: it would move with every edit, and a name is what an offer is known by."""
+    monkeypatch.chdir(house.workspace)
+    output = (
+        b"shop/prices.py:8: error: Missing return  [return]\nshop/prices.py:9: error: No return here  [return]\n"
+        b"Found 2 errors in 1 file (checked 3 source files)\n"
+    )
+    async with house.connect() as door:
+        await house.printed(door, output, argv=("mypy", "."))
+        assert await asyncio.to_thread(terminal.show_offers, house.config, as_json=False) == 0
+        listed = [line[9:] for line in capsys.readouterr().out.splitlines()]
+        assert listed == [
+            "explain shop/prices.py: return: line 8: Missing return",
+            "explain shop/prices.py: return: line 9: No return here",
+        ]
+        await house.until(door, lambda status: not status.figures["commands_running"])
+        assert await asyncio.to_thread(terminal.show_status, house.config, as_json=False) == 0
+        assert "explain shop/prices.py: return: line 9: No return here in " in capsys.readouterr().out
+
+
+async def test_where_a_workspace_has_opted_out_the_list_says_so(
+    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(house.workspace)
+    for says in ("nothing has failed here", f"intentd: {house.workspace} has opted out: remove .noguessahead to ask"):
+        assert await asyncio.to_thread(terminal.show_offers, house.config, as_json=False) == 0
+        assert capsys.readouterr().err.startswith(says)
+        (house.workspace / ".noguessahead").touch()
 
 
 async def test_what_came_through_a_pipe_is_judged_by_what_it_says(house: House) -> None:

@@ -56,6 +56,26 @@ def test_an_offer_is_found_by_its_id_in_its_workspace_only() -> None:
     assert book.find("/other", second.id) is None
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "told"),
+    [
+        ("/w/shop/cart.py", "/w/shop/cart.py: TypeError", "shop/cart.py: TypeError"),
+        ("/w/tests/test_cart.py", "test_cart.py::test_sum", "tests/test_cart.py::test_sum"),
+        ("/w/shop/cart.py", "../shop/cart.py: F401", "shop/cart.py: F401"),
+        ("/usr/lib/json/__init__.py", "/usr/lib/json/__init__.py: TypeError", "/usr/lib/json/__init__.py: TypeError"),
+        ("/w2/cart.py", "/w2/cart.py: TypeError", "/w2/cart.py: TypeError"),
+        ("", "mypy: no such file", "mypy: no such file"),
+    ],
+)
+def test_people_read_an_offers_file_as_seen_from_the_workspace(path: str, name: str, told: str) -> None:
+    """The prompt has it as its tool calls it (S10)."""
+    book = OfferBook()
+    failure = evolve(FIRST, name=name, path=path, frames=(Location(path, 3), Location("/w/other.py", 4)))
+    book.take(evolve(EVENT, cwd="/w/tests"), (failure,))
+    (offer,) = book.of("/w")
+    assert (offer.name, offer.line, offer.failure.name) == (told, 3, name)
+
+
 def test_a_failure_that_is_found_again_keeps_its_number() -> None:
     book = OfferBook()
     book.take(EVENT, (FIRST, SECOND))

@@ -80,7 +80,7 @@ class App:
         name = offering.failure.name[:200]
         try:
             template = self.templates.get(template_name(offering, "explain"))
-            return template.fill_title(test=name, tool=offering.failure.tool)
+            return template.fill_title(test=offering.name[:200], tool=offering.failure.tool)
         except Exception as fault:  # of a template: the offer has its own name, and the others theirs
             log.error("an offer could not be named:\n%s", told(fault))
             return name

@@ -40,7 +40,7 @@ from intentd.messages import (
 )
 from intentd.plan.desks import Desks
 from intentd.plan.offers import Intent, OfferBook, Offering
-from intentd.questions import asked_for
+from intentd.questions import asked_for, has_opted_out
 from intentd.runs import READ_S, Runs
 from intentd.sources.mounts import drive
 from intentd.speculator import Speculator
@@ -72,6 +72,8 @@ LOOK_S = 2.0
 """So long somebody who asks waits for a look at the files of a workspace, before all for whether it has opted out."""
 LIST_S, SHOW_S = 4.0, 10.0
 """So long offers and a prompt wait for the output of a command that has just ended: who asks does not wait for ever."""
+MAX_MESSAGE = 200
+"""Of what a tool said so many characters are listed."""
 Seen = TypeVar("Seen")
 
 
@@ -222,10 +224,11 @@ class Door:
         self._send(client, op, Acknowledged(found=True))
 
     async def _list_offers(self, client: str, op: str, cwd: str) -> None:
-        root, _ = await self._look(partial(standing, cwd), cwd)
+        root, out = await self._look(partial(standing, cwd), cwd)
         await self.runs.taken_in(root, LIST_S)
         await asyncio.gather(self._forget_opted_out(), self._withdraw_outdated(root))
-        self._send(client, op, Offers(offers=tuple(map(self._offer, self.offers.of(root)))))
+        found = tuple(map(self._offer, self.offers.of(root)))
+        self._send(client, op, Offers(offers=found, problem=has_opted_out(root) if out else ""))
 
     def _begin(self, client: str, op: str, replies: AsyncGenerator[object, None]) -> None:
         if (client, op) in self._answers:
@@ -343,6 +346,8 @@ class Door:
             title=self.title_of(offering),
             workspace=offering.workspace,
             warm=self.speculator.is_warm(offering),
+            line=offering.line,
+            message=offering.failure.message.partition("\n")[0][:MAX_MESSAGE],
         )
 
     async def _forget_opted_out(self) -> None:

@@ -160,7 +160,8 @@ class ShownPrompt:
 class Offer:
     """Something that can be asked. `warm`: its prompt was prefilled when modeld was last heard.
 
-    `number` is its name for people; `trigger` is `test_failed`, `diagnostic` or `crash`.
+    `number` is its name for people; `trigger` is `test_failed`, `diagnostic` or `crash`. `line` of its file (0: not
+    known) and `message`, the first line of what its tool said, tell it from others of the same title.
     """
 
     id: str
@@ -169,13 +170,16 @@ class Offer:
     title: str
     workspace: str
     warm: bool
+    line: int = 0
+    message: str = ""
 
 
 @frozen(kw_only=True)
 class Offers:
-    """Answers `get_offers`, the likeliest question first."""
+    """Answers `get_offers`, the likeliest question first. `problem`: why there can be none here, or empty."""
 
     offers: tuple[Offer, ...]
+    problem: str = ""
 
 
 @frozen(kw_only=True)

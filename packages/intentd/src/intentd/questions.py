@@ -46,7 +46,11 @@ def _asked_of(view: View, intent: Intent) -> tuple[Offering, Intent]:
 
 def _check(workspace: str, opted_out: bool) -> None:
     if opted_out:
-        raise _refusal(f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it")
+        raise _refusal(has_opted_out(workspace))
+
+
+def has_opted_out(workspace: str) -> str:
+    return f"{workspace} has opted out: remove {OPT_OUT_FILE} to ask about it"
 
 
 def _refusal(words: str) -> WireError:

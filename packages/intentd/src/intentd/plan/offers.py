@@ -6,6 +6,7 @@ one that could not run, and else the order of the output.
 """
 
 import hashlib
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
@@ -46,6 +47,23 @@ class Offering:
     """
     view: View | None = None
     """What an editor shows of it, where it was seen there."""
+
+    @property
+    def name(self) -> str:
+        """For people: as its tool calls it, but with its file as seen from the workspace, if it lies there."""
+        name, path = self.failure.name, self.failure.path
+        if not path.startswith(f"{self.workspace.rstrip('/')}/"):
+            return name
+        for said in (path, posixpath.relpath(path, self.command.cwd)):
+            if name.startswith(said):
+                return posixpath.relpath(path, self.workspace) + name.removeprefix(said)
+        return name
+
+    @property
+    def line(self) -> int:
+        """In its file, as its tool said it; 0 where it did not."""
+        frames = reversed(self.failure.frames)
+        return next((frame.line for frame in frames if frame.path == self.failure.path), 0)
 
 
 class OfferBook:

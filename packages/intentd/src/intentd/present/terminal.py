@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from intentd.config import Config
-from intentd.messages import INTENTD, Ask, DaemonStatus, GetOffers, GetPrompt, Offers, Pause, ShownPrompt
+from intentd.messages import INTENTD, Ask, DaemonStatus, GetOffers, GetPrompt, Offer, Offers, Pause, ShownPrompt
 from intentd.where import current_directory
 from modelwire.client import Connection
 from modelwire.messages import Acknowledged, Done, GetStatus, Reason, Tokens
@@ -75,10 +75,16 @@ def show_offers(config: Config, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(attrs.asdict(answer)))
     for offer in () if as_json else answer.offers:
-        print(_UNSAFE.sub("", f"{offer.number:>3} {'warm' if offer.warm else '    '} {offer.title}"))
+        print(_UNSAFE.sub("", f"{offer.number:>3} {'warm' if offer.warm else '    '} {_told(offer)}"))
     if not answer.offers and not as_json:
-        print("nothing has failed here", file=sys.stderr)
+        print(f"intentd: {answer.problem}" if answer.problem else "nothing has failed here", file=sys.stderr)
     return 0
+
+
+def _told(offer: Offer) -> str:
+    """Its title, and what tells it from another of the same."""
+    said = "" if offer.message in offer.title else offer.message
+    return ": ".join(filter(None, (offer.title, f"line {offer.line}" if offer.line else "", said)))
 
 
 def show_prompt(config: Config, offer: str | None, *, fix: bool, as_json: bool) -> int:
@@ -122,7 +128,7 @@ def _status_lines(status: DaemonStatus) -> list[str]:
         f"modeld   {status.modeld} {'answers' if status.modeld_reachable else 'does not answer'}",
     ]
     for offer in status.offers:
-        lines.append(f"offer    {offer.number} {offer.title} in {offer.workspace}{' (warm)' if offer.warm else ''}")
+        lines.append(f"offer    {offer.number} {_told(offer)} in {offer.workspace}{' (warm)' if offer.warm else ''}")
     lines += [f"problem  {problem}" for problem in status.problems]
     for trigger, account in sorted(status.triggers.items()):
         said = ", ".join(f"{name} {value:g}" for name, value in account.items() if name not in ("off", "retry_s"))
