@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from intentd import door as doors
 from intentd.intake import Intake
 from intentd.messages import Ask, EditorOpened
+from intentd.present import terminal
 from intentd.shown import View
 from modelwire.errors import WireError
-from modelwire.messages import Cancel, Reason
+from modelwire.messages import Accepted, Cancel, Done, Reason, Tokens, Turn
 from modelwire.testing import PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, turns, warm
 
@@ -137,6 +139,24 @@ async def test_a_client_that_was_stopped_for_long_reads_that_its_operations_have
                 await stream.done()
             assert ended.value.retry
         await house.until(door, lambda status: status.state != "answering" and status.figures["editors"] == 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"), [(Reason.END, ""), (Reason.LENGTH, "(max_tokens)"), (Reason.CONTEXT, "context is full")]
+)
+async def test_of_an_answer_that_was_cut_the_terminal_says_so(
+    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: Reason, says: str
+) -> None:
+    monkeypatch.chdir(house.workspace)
+    house.modeld.script.answers[Turn] = lambda _: [Accepted(), Tokens(text="It f"), Done(reason=reason)]
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        told = partial(terminal.ask, house.config, "explain", offer=None, as_json=False, stats=False)
+        assert await asyncio.to_thread(told) == 0
+    said = capsys.readouterr()
+    assert said.out == "It f\n"
+    assert bool(said.err) == bool(says)
+    assert says in said.err
 
 
 async def test_a_daemon_that_stops_ends_what_it_was_answering(house: House) -> None:

@@ -120,6 +120,17 @@ async def test_a_guess_that_a_change_made_wrong_while_it_was_made_is_replaced(ho
         assert len(turns(house, speculative=True)) == 2
 
 
+async def test_the_model_is_not_told_that_nothing_was_changed_where_nobody_knows(house: House) -> None:
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        assert "last commit:\n(not available)\n" in shown.messages[-1][1]
+        commit(house.workspace)
+        await house.command(door, "plain")
+        shown = await door.ask(GetPrompt(cwd=str(house.workspace)))
+        assert "last commit:\n(nothing in the files of that commit)\n" in shown.messages[-1][1]
+
+
 @pytest.mark.parametrize("held", [None, b"\0", git.Unanswered()])
 async def test_a_file_shows_no_change_where_git_does_not_say_what_it_held(
     house: House, monkeypatch: pytest.MonkeyPatch, held: object
@@ -139,6 +150,6 @@ async def test_a_file_shows_no_change_where_git_does_not_say_what_it_held(
             mute.setattr(planner, "content", content)
             await house.command(door, "plain")
             shown: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
-        assert "last commit:\n(nothing)\n" in shown.messages[-1][1]
+        assert "last commit:\n(not available)\n" in shown.messages[-1][1]
         later: ShownPrompt = await door.ask(GetPrompt(cwd=str(house.workspace)))
     assert ("+RATE = 2\n" in later.messages[-1][1]) == isinstance(held, Exception)  # which is no finding

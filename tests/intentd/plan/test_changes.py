@@ -51,8 +51,8 @@ def test_what_is_shown_fits(diffs: list[str], limit: int) -> None:
     assert len(fitting(iter(diffs), limit)) <= limit
 
 
-def text_of(failure: Failure, template: Template, files: dict[str, str], before: dict[str, str]) -> str:
-    known = {path: lambda text=text: text for path, text in before.items()}
+def text_of(failure: Failure, template: Template, files: dict[str, str], before: dict[str, str] | None) -> str:
+    known = None if before is None else {path: lambda text=text: text for path, text in before.items()}
     turn = build(failure, template, workspace="/project", context=8192, read=files.get, before=known)
     (message,) = turn.suffix
     assert isinstance(message, ChatMessage)
@@ -81,7 +81,15 @@ def test_what_may_not_be_read_now_is_not_shown_as_it_was(
     text = text_of(failures("plain")[0], template, project, {"/project/hidden.py": "was = 'here'\n"})
     assert "was = 'here'" not in text
     assert "hidden.py" not in text
-    assert "last commit:\n(nothing)\n" in text
+    assert "last commit:\n(not available)\n" in text
+
+
+@pytest.mark.parametrize(("before", "told"), [(None, "(not available)"), ({}, "(nothing in the files of that commit)")])
+def test_that_nothing_was_changed_is_said_only_where_git_said_so(
+    failures: Failures, template: Template, before: dict[str, str] | None, told: str
+) -> None:
+    """What the model is told is true."""
+    assert f"last commit:\n{told}\n" in text_of(failures("plain")[0], template, {}, before)
 
 
 def test_a_bounded_number_of_files_is_compared(failures: Failures, template: Template) -> None:

@@ -20,7 +20,7 @@ from intentd.plan.offers import Intent, Offering
 from intentd.plan.privacy import scrub
 from intentd.plan.templates import Template, TemplateError
 from intentd.plan.triggers import Failure
-from intentd.plan.turns import Outdated, Passing, PlannedTurn, TurnError, anchor, build
+from intentd.plan.turns import Before, Outdated, Passing, PlannedTurn, TurnError, anchor, build
 from intentd.plan.view_turns import build_view, seen_whole
 from intentd.shelf import TemplateShelf
 from intentd.shown import View
@@ -73,7 +73,7 @@ class Planner:
     def __init__(self, templates: TemplateShelf) -> None:
         self._templates = templates
         self._texts = Texts()
-        self._kept: OrderedDict[tuple[str, tuple[Changed, ...], Intent, int, float], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[Changed, ...] | None, Intent, int, float], _Kept] = OrderedDict()
         self._scales: OrderedDict[str, float] = OrderedDict()
         self._workers = Workers(2, BUILD_S)
         self._guess_workers = Workers(2, BUILD_S)
@@ -208,9 +208,14 @@ class Planner:
             context=context,
             scale=scale,
             read=look.read,
-            before={one.path: partial(self._before, look, one) for one in offering.changed},
+            before=self._befores(offering, look),
             hides=partial(look.hides, offering.command.cwd),
         )
+
+    def _befores(self, offering: Offering, look: Look) -> dict[str, Before] | None:
+        if offering.changed is None:
+            return None
+        return {one.path: partial(self._before, look, one) for one in offering.changed}
 
     def _before(self, look: Look, changed: Changed) -> str | None:
         """What a file held at the last commit, scrubbed whole (I3); None where that cannot be shown, or git is mute."""

@@ -16,7 +16,7 @@ from intentd.plan.events import CommandEnded
 from intentd.plan.offers import MAX_NEW, OfferBook
 from intentd.plan.triggers import Failure
 from intentd.planner import Planner
-from intentd.sources.git import changed
+from intentd.sources.git import Unanswered, changed
 from intentd.sources.mounts import drive
 from intentd.workers import NoThread, TookTooLong, Workers
 from intentd.workspace import standing
@@ -174,7 +174,7 @@ class Runs:
             with suppress(TookTooLong, NoThread):
                 look = partial(self._planner.anchors, root, failures[:MAX_NEW])
                 anchors = await self._looks.do(look, place=f"files of {root}")
-            with suppress(TookTooLong, NoThread):
+            with suppress(TookTooLong, NoThread, Unanswered):
                 event = evolve(event, changed=await self._looks.do(partial(changed, root), place=f"git in {root}"))
         await _over(earlier, root)
         self._offers.take(event, failures, anchors)

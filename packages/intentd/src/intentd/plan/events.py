@@ -16,7 +16,8 @@ class CommandEnded:
     """A command has ended in `cwd`, inside the workspace with the root `workspace` (absolute paths).
 
     `exit` is None where nobody knows, and 128 more than the signal that ended it. `output` is what was kept of what it
-    printed, `changed` the workspace's files that differed from the last commit then.
+    printed, `changed` the workspace's files that differed from the last commit then; None where
+    that is not known.
     """
 
     workspace: str
@@ -24,4 +25,4 @@ class CommandEnded:
     exit: int | None
     output: str
     argv: tuple[str, ...] = ()
-    changed: tuple[Changed, ...] = ()
+    changed: tuple[Changed, ...] | None = None

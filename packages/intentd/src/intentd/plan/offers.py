@@ -31,7 +31,7 @@ INTENTS: tuple[Intent, ...] = ("explain", "fix")
 class Offering:
     """A failure that can be asked about, in the workspace with the root `workspace`. People call it by its `number`.
 
-    `changed` are the files that differed from the last commit when it was found.
+    `changed` are the files that differed from the last commit when it was found; None where that is not known.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Offering:
     failure: Failure
     workspace: str
     command: Command
-    changed: tuple[Changed, ...] = ()
+    changed: tuple[Changed, ...] | None = None
     anchor: str | None = field(default=None, repr=False)
     """What stood in its file when it was found, and must stay there; None where the file could not be read.
 

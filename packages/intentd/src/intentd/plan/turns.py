@@ -41,7 +41,8 @@ _NAMES_CHARACTERS = 600
 """For the names of the failure and the workspace, which a template may use more than once."""
 _LEAST_CHARACTERS = 300
 NOTHING = "(not available)"
-NO_CHANGES = "(nothing)"
+NO_CHANGES = "(nothing in the files of that commit)"
+"""New files are not looked for."""
 _SHARES, _SHARES_WITH_DIFF = (30, 30, 40, 0), (27, 27, 28, 18)
 """Of the room, in percent: for the source, the code, the traceback and the diff. They don't depend on what there is,
 so that nothing moves when one of them grows."""
@@ -108,8 +109,8 @@ def build(
 ) -> PlannedTurn:
     """Raises `TurnError` where the model's context (tokens) leaves no room.
 
-    `scale`: of CHARACTERS_PER_TOKEN, what the contents have. `before` is for files that were changed; `hides` is asked
-    with names as the failure's tool prints them.
+    `scale`: of CHARACTERS_PER_TOKEN, what the contents have. `before` is for files that were changed, None where
+    that is not known; `hides` is asked with names as the failure's tool prints them.
     """
     room = _room(template, context, scale)
     shares = _SHARES_WITH_DIFF if template.shows_diff else _SHARES
@@ -121,7 +122,7 @@ def build(
         source=_source(failure, files, room * shares[0] // 100) or NOTHING,
         code=_code(failure, files, room * shares[1] // 100) or NOTHING,
         traceback=_traceback(failure, hides, room * shares[2] // 100 - 40) or NOTHING,
-        diff=_diff(failure, files, before or {}, room * shares[3] // 100 - 40) or NO_CHANGES,
+        diff=_diff(failure, files, before, room * shares[3] // 100 - 40),
     )
     system = template.fill_system(workspace=posixpath.basename(workspace) or "/")
     return PlannedTurn(
@@ -264,13 +265,15 @@ def _named(failure: Failure, line: int | None, files: _Files) -> Iterator[Locati
                 yield there
 
 
-def _diff(failure: Failure, files: _Files, before: Mapping[str, Before], limit: int) -> str:
-    """What was changed since the last commit."""
+def _diff(failure: Failure, files: _Files, before: Mapping[str, Before] | None, limit: int) -> str:
+    """What was changed since the last commit. That there was nothing is said only where it is known."""
+    if not before:
+        return NOTHING if before is None else NO_CHANGES
     named = dict.fromkeys([*(frame.path for frame in _nearest_first(failure)), failure.path])
     order = [path for path in named if path in before] + sorted(before.keys() - named)
     diffs = (files.diff(path, before[path]) for path in order[:MAX_CHANGES])
     shown = fitting(filter(None, diffs), limit)
-    return f"```\n{shown}\n```" if shown else ""
+    return f"```\n{shown}\n```" if shown else NOTHING
 
 
 def _whole(path: str, files: _Files, room: int) -> str:

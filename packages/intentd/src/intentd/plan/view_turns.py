@@ -11,7 +11,7 @@ from attrs import evolve
 from intentd.plan.source import block_at, cut
 from intentd.plan.templates import Template
 from intentd.plan.triggers import Failure, Location
-from intentd.plan.turns import CHARACTERS_PER_TOKEN, CHAT_TOKENS, NO_CHANGES, NOTHING, PlannedTurn, scaled
+from intentd.plan.turns import CHARACTERS_PER_TOKEN, CHAT_TOKENS, NOTHING, PlannedTurn, scaled
 from intentd.plan.views import focus
 from intentd.shown import Focus, View
 from modelwire.messages import ChatMessage
@@ -60,7 +60,7 @@ def build_view(view: View, template: Template, *, context: int, scale: float = 1
         source=_block_around(view, first, last, room // 4) if view.selection else _shown(view, part),
         code=_shown(view, part) if view.selection else _head(view, first, room // 10),
         traceback=_told(view, room // 5) or NOTHING,
-        diff=NO_CHANGES,
+        diff=NOTHING,
     )
     system = template.fill_system(workspace=posixpath.basename(view.workspace) or "/")
     return PlannedTurn(

@@ -19,6 +19,10 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a model says must not move the cursor or set a title."""
 PROMPT_S = 30.0
 """So long a prompt may take to be made that is shown: files may be slow, and hostile."""
+_CUT = {
+    Reason.LENGTH: "it has as many tokens as its template allows (max_tokens)",
+    Reason.CONTEXT: "the model's context is full",
+}
 _NAMES = {cls: name for name, cls in INTENTD.kinds.items()}
 
 
@@ -35,6 +39,8 @@ async def _ask(config: Config, question: Ask, as_json: bool, stats: bool) -> int
         finally:
             if isinstance(show, _Text):
                 show.end()
+    if isinstance(reply, Done) and reply.reason in _CUT and not as_json:
+        print(f"intentd: the answer was cut: {_CUT[reply.reason]}", file=sys.stderr)
     if stats and isinstance(reply, Done):
         print(_stats(reply), file=sys.stderr)
     return 0 if isinstance(reply, Done) and reply.reason not in (Reason.CANCELLED, Reason.SUPERSEDED) else 1

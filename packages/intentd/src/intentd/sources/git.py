@@ -37,15 +37,12 @@ class Unanswered(Exception):
 
 
 def changed(root: str) -> tuple[Changed, ...]:
-    """The files at or below `root` that were changed since the last commit, by their paths; empty without git.
+    """The files at or below `root` that were changed since the last commit, by their paths. Raises `Unanswered`.
 
     Those with a name that is no UTF-8 are left out: no prompt could say it.
     """
     words = ("diff-index", "-z", "--raw", "--no-renames", "--ignore-submodules=all", "--diff-filter=M", "--relative")
-    try:
-        told = _git(root, *words, "HEAD", "--").split(b"\0")
-    except Unanswered:
-        return ()
+    told = _git(root, *words, "HEAD", "--").split(b"\0")
     pairs = zip(told[::2], told[1::2], strict=False)
     hits = (
         (_PLAIN_FILE.fullmatch(line), path) for line, path in pairs if path == path.decode(errors="ignore").encode()
