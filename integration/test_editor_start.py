@@ -135,7 +135,7 @@ async def test_with_no_autostart_nothing_is_started_and_nothing_is_said(folder: 
         uri = editor.open("stock.py", CODE)
         assert await editor.complete(uri, 1, 11) is None
         assert len(await editor.actions(uri, (1, 0), (1, 4))) > 0
-        with pytest.raises(JsonRpcException, match="start it with 'intentd serve'"):
+        with pytest.raises(JsonRpcException, match="start it with 'intentd serve"):
             await editor.command("intent.explain", uri=uri, diagnostic=DIAGNOSTIC)
         assert not editor.client.messages
     assert not locks(folder)

@@ -4,10 +4,12 @@ import io
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from intentd.arguments import parse
 from intentd.cli import main
 from intentd.present import terminal
 
@@ -75,6 +77,28 @@ def test_run_leaves_the_commands_own_options_alone(before: list[str]) -> None:
     assert ran.stdout == "-- --socket x --help\n"
 
 
+@pytest.mark.parametrize("words", [["status", "--fast"], ["run", "-x", "ls"], ["explain", "1", "2"]])
+def test_who_says_too_much_is_led_to_the_help_of_their_command(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert error.endswith(f"see 'intentd {words[0]} --help'\n")
+    assert ("put -- before the command" in error) == (words[0] == "run")
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert (left.value.code, capsys.readouterr().out) == (0, f"intentd {version('intentd')}\n")
+
+
+def test_an_editor_may_say_how_it_talks_to_every_server() -> None:
+    assert parse(["lsp", "--stdio"]).command == "lsp"
+
+
 @pytest.mark.parametrize("words", [["run"], ["pipe"], ["status"], ["serve"], ["lsp"]])
 def test_a_socket_that_cannot_be_one_is_a_wrong_command_line(
     words: list[str], capsys: pytest.CaptureFixture[str]
@@ -92,11 +116,16 @@ def test_run_without_a_command_says_how_it_is_used(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("words", [["status"], ["explain"], ["fix", "2"], ["offers"], ["show", "1"], ["pause"]])
-def test_without_a_daemon_it_says_how_to_start_one(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_daemon_it_says_how_to_start_one(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o700)
     assert main(words) == 1
     error = capsys.readouterr().err
     assert error.startswith("intentd: no intentd answers at ipc://")
     assert error.endswith("start it with 'intentd serve'\n")
+    main([*words, "--socket", other := str(tmp_path / "other")])
+    assert capsys.readouterr().err.endswith(f"start it with 'intentd serve --socket ipc://{other}'\n")
 
 
 @pytest.mark.parametrize("words", [["explain"], ["fix", "2"], ["offers"], ["show", "1"]])

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,18 @@ def test_wrong_usage_is_said_in_one_line_with_status_2(capsys: pytest.CaptureFix
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [["serve", "--port", "3"], ["ask", "x", "--max-tokens", "0"], ["keys", "list", "x"]])
+def test_who_says_it_wrong_is_led_to_the_help_of_their_command(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    status, _, errors = exit_of(capsys, *words)
+    assert (status, errors.endswith(f"(see modeld {words[0]} --help)\n")) == (2, True)
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_of(capsys, "--version") == (0, f"modeld {version('modeld')}\n", "")
+
+
 @pytest.mark.parametrize("endpoint", ["udp://127.0.0.1:5555", "modeld.sock", "tcp://nowhere"])
 def test_what_is_no_endpoint_is_said_in_one_line_with_status_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, endpoint: str
@@ -125,7 +138,7 @@ def test_what_cannot_be_replayed_or_loaded_is_said_in_one_line(
 ) -> None:
     status, _, errors = exit_of(capsys, "replay", str(tmp_path / "none"))
     assert (status, errors.count("\n")) == (1, 1)
-    assert "cannot be read" in errors
+    assert errors == f"modeld: {tmp_path}/none cannot be read: No such file or directory\n"
 
 
 def test_a_daemon_elsewhere_is_refused_until_its_key_is_known(

@@ -169,7 +169,7 @@ async def insist(client: Client) -> str:
 async def test_without_a_daemon_the_error_says_how_to_start_one(endpoint: str) -> None:
     with pytest.raises(DaemonUnreachable) as caught:
         await Client(endpoint).__aenter__()
-    assert str(caught.value) == f"no modeld answers at {endpoint}: start it with 'modeld serve'"
+    assert str(caught.value) == f"no modeld answers at {endpoint}: start it with 'modeld serve --socket {endpoint}'"
 
 
 async def test_a_client_refuses_a_directory_that_others_can_enter(endpoint: str, directory: Path) -> None:

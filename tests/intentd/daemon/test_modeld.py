@@ -30,7 +30,9 @@ async def test_without_modeld_the_answer_says_how_to_start_it(house: House) -> N
         await house.command(door, "plain")
         status = await house.until(door, lambda status: not status.modeld_reachable and bool(status.offers))
         assert status.reason == "modeld does not answer"
-        with pytest.raises(WireError, match=r"no modeld answers at ipc://.*: start it with 'modeld serve'"):
+        with pytest.raises(
+            WireError, match=r"no modeld answers at ipc://.*: start it with 'modeld serve --socket ipc:"
+        ):
             await ask(house, door)
 
 

@@ -118,7 +118,7 @@ async def test_one_that_somebody_stops_is_not_started_again_before_an_editor_com
     async with keeping(endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
         for times, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), 1):
             keeper.want(True)
-            await until(lambda: started.exists() and bool(started.read_text()))
+            await until(lambda: started.exists() and bool(started.read_text()) and not keeper.problem)
             os.kill(int(started.read_text()), number)
             started.unlink()
             await until(lambda: keeper.problem == STOPPED)

@@ -1,7 +1,8 @@
 """Owns the words of intentd's command line: what can be said, and how it is explained. It does nothing of it."""
 
 import argparse
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 
 class _Parser(argparse.ArgumentParser):
@@ -9,12 +10,32 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"intentd: {message}; see '{self.prog} --help'\n")
 
 
-def parser() -> argparse.ArgumentParser:
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib.metadata import version  # which takes its time
+
+        print(f"{parser.prog} {version(parser.prog)}")
+        parser.exit()
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Leaves with status 2, or for help with 0."""
+    parser = _parser()
+    found, unknown = parser.parse_known_args(words)
+    if unknown:
+        hint = "put -- before the command, or see" if found.command == "run" else "see"
+        words = f"unrecognized arguments: {' '.join(unknown)}; {hint} 'intentd {found.command} --help'"
+        parser.exit(2, f"intentd: {words}\n")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
     made = _Parser(
         prog="intentd",
         description="Prepares the next request to the model before you ask it.",
-        epilog="example: intentd serve & intentd run -- pytest -q; intentd explain",
+        epilog="example: intentd run -- pytest -q; intentd explain (while 'modeld serve' and 'intentd serve' run)",
     )
+    made.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     serve = _command(commands, "serve", "run the daemon until Ctrl-C", "intentd serve --log-level info")
     help = "where modeld serves (default: GUESSAHEAD_MODELD)"

@@ -23,9 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:2] == ["run", "--"]:  # as it is mostly called: there is nothing to parse
         return _run(None, words[2:])
     with ends_at_once():
-        from intentd.arguments import parser
+        from intentd.arguments import parse
 
-        options = parser().parse_args(words)
+        options = parse(words)
     if options.command == "run":
         return _run(options.socket, options.words[1:] if options.words[:1] == ["--"] else options.words)
     if options.command == "pipe":

@@ -12,7 +12,7 @@ from intentd.limits import Limits
 from intentd.where import SOCKET_VARIABLE, as_endpoint, config_dir, config_file
 from modelwire import logs
 from modelwire.endpoint import default_endpoint
-from modelwire.errors import EndpointError
+from modelwire.errors import EndpointError, why
 
 
 class ConfigError(Exception):
@@ -79,7 +79,7 @@ def _read(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as fault:
-        raise ConfigError(f"{file} cannot be read: {fault}") from None
+        raise ConfigError(f"{file} cannot be read: {why(fault)}") from None
 
 
 def _check(name: str, value: Any, origin: str) -> Any:

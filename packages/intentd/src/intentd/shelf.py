@@ -6,6 +6,7 @@ from pathlib import Path
 
 from intentd.plan.templates import Template, TemplateError, parse
 from intentd.workspace import Signature, signature
+from modelwire.errors import why
 
 log = logging.getLogger(__name__)
 
@@ -79,4 +80,4 @@ def _text(file: Path) -> str:
             raise TemplateError(f"{file}:1: longer than {MAX_TEMPLATE_BYTES} bytes")
         return data.decode()
     except (OSError, UnicodeDecodeError) as fault:
-        raise TemplateError(f"{file}:1: cannot be read: {fault}") from None
+        raise TemplateError(f"{file}:1: cannot be read: {why(fault)}") from None

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,7 +21,7 @@ from modelwire import logs
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.interrupts import INTERRUPTED, ends_at_once
-from modelwire.messages import ChatMessage, DecodeConfig, Description, Prompt, Text, Tokens
+from modelwire.messages import ChatMessage, DecodeConfig, Description, Done, Prompt, Reason, Text, Tokens
 
 FAILED, USAGE = 1, 2
 POLL_S, LOADING_POLLS = 0.1, 1200
@@ -37,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """`modeld` as a command."""
     with ends_at_once():
-        wanted = _parser().parse_args(arguments)
+        wanted = _parsed(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 cannot show all that a model says
     try:
@@ -99,6 +100,8 @@ async def _ask(wanted: argparse.Namespace) -> int:
                 if isinstance(reply, Tokens):
                     print(reply.text, end="", flush=True)
     print()
+    if isinstance(reply, Done) and reply.reason in (Reason.LENGTH, Reason.CONTEXT):
+        print(f"modeld: the answer was cut after {reply.usage.generated} tokens", file=sys.stderr)
     return 0
 
 
@@ -194,13 +197,23 @@ def _print(what: dict[str, Any] | list[Any] | str) -> None:
 # --- what can be typed ----------------------------------------------------------------------------------
 
 
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    wanted, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        words = f"unrecognized arguments: {' '.join(unknown)} (see modeld {wanted.command_name} --help)"
+        parser.exit(USAGE, f"modeld: {words}\n")
+    return wanted
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="modeld",
         description="One local model in one slot, with guesses that yield at once.",
         epilog='Example: modeld serve &  modeld ask "What is a KV cache?"',
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    parser.add_argument("--version", action="version", version=f"modeld {version('modeld')}")
+    commands = parser.add_subparsers(dest="command_name", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_serve(commands)
     status = _add(commands, "status", _status, "live figures of the daemon", "modeld status --json")
     describe = _add(commands, "describe", _describe, "what the daemon and its model can do", "modeld describe")
@@ -225,10 +238,16 @@ def _parser() -> argparse.ArgumentParser:
     for command in (status, describe, story, keys, shown, doctor):
         command.add_argument("--json", action="store_true", help="print JSON")
     ask.add_argument("text", help="the question; - reads it from standard input")
-    ask.add_argument("--max-tokens", type=int, default=256, metavar="N", help="the longest answer (256)")
+    ask.add_argument("--max-tokens", type=_count, default=256, metavar="N", help="the longest answer (256)")
     for command in (status, describe, ask, story, load, unload):
         command.add_argument("--socket", help="where the daemon serves, as ipc:///path/modeld.sock")
     return parser
+
+
+def _count(word: str) -> int:
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word!r} is no whole number from 1 up")
+    return int(word)
 
 
 def _add_replay(commands: Any) -> None:

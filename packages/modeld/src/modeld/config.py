@@ -16,7 +16,7 @@ from modeld.engine.config import BACKENDS, DEVICES, FEWEST_SEQUENCES, MOST_SEQUE
 from modelwire import logs
 from modelwire.codec import MAX_MESSAGE_BYTES
 from modelwire.endpoint import check_endpoint, default_endpoint, is_tcp, written
-from modelwire.errors import EndpointError
+from modelwire.errors import EndpointError, why
 
 
 class ConfigError(Exception):
@@ -247,7 +247,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
-        raise ConfigError(f"{file} cannot be read: {fault}; correct it or move it away") from None
+        raise ConfigError(f"{file} cannot be read: {why(fault)}; correct it or move it away") from None
     known = [option.name for option in options()]
     for name in table:
         if name not in known:

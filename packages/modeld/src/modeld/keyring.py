@@ -44,7 +44,9 @@ def run(wanted: argparse.Namespace) -> tuple[int, str]:
             return _said(wanted, {"allowed": wanted.name, "key": check(wanted.key)}, f"{wanted.name} is let in")
         case "refuse":
             found = keys.refuse(wanted.name)
-            says = f"{wanted.name} is let in no longer" if found else f"nobody is let in as {wanted.name}"
+            says = (
+                f"{wanted.name} is let in no longer" if found else f"no key was let in under the name {wanted.name!r}"
+            )
             return (0 if found else FAILED), _said(wanted, {"refused": wanted.name, "found": found}, says)[1]
         case "trust":
             keys.trust(wanted.endpoint, wanted.key)

@@ -24,6 +24,7 @@ from modeld.schedule.board import Board
 from modeld.schedule.journal import Entry, Segment
 from modeld.schedule.limits import ScheduleLimits
 from modeld.schedule.messages import Command, End, Event, Fail, OpKey
+from modelwire.errors import why
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +186,7 @@ def read(path: Path) -> Iterator[Segment]:
             else:
                 raise RecordFault(f"{path} does not begin with a line that has limits: it is no whole record")
     except (OSError, UnicodeDecodeError) as fault:
-        raise RecordFault(f"{path} cannot be read: {fault}") from None
+        raise RecordFault(f"{path} cannot be read: {why(fault)}") from None
     if segment is None:
         raise RecordFault(f"{path} holds no record: make one with 'modeld serve --record FILE'")
     yield segment

@@ -39,6 +39,11 @@ def fault_of(code: str) -> Fault:
     return "client"
 
 
+def why(fault: Exception) -> str:
+    """In words that can stand behind a path: an operating system's error says it again, and its number."""
+    return str(getattr(fault, "strerror", None) or fault)
+
+
 class Plain(Exception):
     """A fault whose words are ours and hold no word of a prompt: the log may have them, as those of no other fault."""
 

@@ -16,7 +16,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 import modelwire.protocol
 from modelwire.codec import Codec, DecodeFault
-from modelwire.endpoint import check_endpoint, is_tcp
+from modelwire.endpoint import check_endpoint, default_endpoint, is_tcp
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.keys import Keys
 from modelwire.messages import Beat, Hello
@@ -211,10 +211,17 @@ def probe(endpoint: str, service: str) -> None:
 
 
 def unreachable(endpoint: str, service: str) -> DaemonUnreachable:
-    how = f"start it with '{service} serve'"
+    how = f"start it with '{service} serve{_socket_flag(endpoint, service)}'"
     if is_tcp(endpoint):
         how = f"is '{service} serve --socket' running there, and does it let this key in ('modeld keys' prints it)?"
     return DaemonUnreachable(f"no {service} answers at {endpoint}: {how}")
+
+
+def _socket_flag(endpoint: str, service: str) -> str:
+    try:
+        return "" if endpoint == default_endpoint(service) else f" --socket {endpoint}"
+    except EndpointError:
+        return ""
 
 
 def _sockets(

@@ -208,7 +208,7 @@ async def test_what_is_refused_for_the_moment_is_told_again_unless_something_new
 
 async def test_where_none_is_to_be_started_a_question_ends_at_once_with_words(runtime: Path) -> None:
     door = Link(f"ipc://{runtime}/i.sock", start=None, met=lambda: None)
-    with pytest.raises(WireError, match=r"no intentd answers at .*: start it with 'intentd serve'"):
+    with pytest.raises(WireError, match=r"no intentd answers at .*: start it with 'intentd serve"):
         await status(door)
 
 

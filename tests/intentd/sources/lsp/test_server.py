@@ -344,7 +344,7 @@ async def test_a_daemon_that_dies_is_found_again_and_told_what_is_shown(house: H
         await house.app.stop()
         while editor.server.link.connected:
             await editor.actions(uri, (0, 0), (0, 0))
-        with pytest.raises(JsonRpcException, match=r"no intentd answers at .*: start it with 'intentd serve'"):
+        with pytest.raises(JsonRpcException, match=r"no intentd answers at .*: start it with 'intentd serve"):
             await editor.command("intent.explain", uri=uri, diagnostic=diagnostic(6))
         assert await editor.complete(uri, 6, 0) is None
         assert not editor.client.messages

@@ -13,7 +13,7 @@ from functools import partial
 from io import FileIO
 
 from modelwire.endpoint import is_tcp
-from modelwire.errors import DaemonUnreachable, EndpointError
+from modelwire.errors import DaemonUnreachable, EndpointError, why
 from modelwire.link import probe
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class ModeldKeeper:
                 lines, theirs = await pipe.enter_async_context(_pipe())
                 process = await self._start(theirs)
             except (OSError, RuntimeError) as fault:  # no program, descriptor, process or thread
-                self.problem = f"modeld could not be started: {getattr(fault, 'strerror', None) or fault}"
+                self.problem = f"modeld could not be started: {why(fault)}"
                 return False
             return await self._serve_by(process, lines)
 

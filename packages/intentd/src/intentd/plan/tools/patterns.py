@@ -15,6 +15,7 @@ import re2
 from attrs import field, fields, frozen
 
 from intentd.plan.tools.finding import KINDS, Kind
+from modelwire.errors import why
 
 MAX_FILE_BYTES = 256 * 1024
 PATTERN_KEYS = ("begin", "inside", "end", "last", "again", "avoid", "unless")
@@ -121,7 +122,7 @@ def _own_files(folder: Path, problems: list[str]) -> Iterable[tuple[str, str]]:
                 continue
             yield str(path), path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            problems.append(f"{path}: cannot be read ({error}); it is ignored: make it a readable UTF-8 file")
+            problems.append(f"{path}: cannot be read ({why(error)}); it is ignored: make it a readable UTF-8 file")
 
 
 def parse_tool(file: str, text: str) -> Tool:

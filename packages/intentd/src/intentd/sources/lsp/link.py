@@ -13,6 +13,7 @@ from intentd.messages import INTENTD, EditorOpened
 from intentd.upkeep import kept_up
 from modelwire.client import Connection, OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.link import unreachable
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,5 @@ class Link:
                 async with asyncio.timeout(READY_S):
                     await self.found()
         if self._door is None:
-            words = f"no intentd answers at {self.endpoint}: start it with 'intentd serve'"
-            raise WireError(ErrorCode.NOT_READY, words, retry=True)
+            raise WireError(ErrorCode.NOT_READY, str(unreachable(self.endpoint, "intentd")), retry=True)
         return self._door
