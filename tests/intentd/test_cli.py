@@ -8,10 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from attrs import fields
 
 from intentd.arguments import parse
 from intentd.cli import main
+from intentd.config import Config
 from intentd.present import terminal
+from intentd.where import config_file
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +33,15 @@ def test_every_command_explains_itself_with_an_example(words: list[str], capsys:
         main(words)
     assert left.value.code == 0
     assert re.search("example: .*intentd [a-z]", capsys.readouterr().out)
+
+
+def test_the_help_of_serve_names_the_file_and_every_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    said = capsys.readouterr().out
+    assert str(config_file()) in said
+    for setting in fields(Config):
+        assert re.search(rf"^  {setting.name} +(GUESSAHEAD|INTENTD)_", said, re.MULTILINE), setting.name
 
 
 @pytest.mark.parametrize("words", [[], ["fly"], ["status", "--fast"], ["serve", "--log-level", "loud"]])

@@ -43,6 +43,17 @@ def test_a_wrong_setting_is_said_with_its_place(tmp_path: Path, text: str, word:
     assert str(file) in str(caught.value)
 
 
+def test_a_misspelt_variable_is_said_as_an_unknown_setting_is(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"INTENTD_QESTIONS: there is no such variable; there are .*_QUESTIONS"):
+        load({}, environ={"INTENTD_QESTIONS": "2"}, file=file)
+
+
+def test_a_directory_that_was_named_and_is_not_there_is_said_once(file: Path, tmp_path: Path) -> None:
+    assert load({}, environ={}, file=file).problems() == ()
+    config = load({"templates": tmp_path, "tools": tmp_path / "toools"}, environ={}, file=file)
+    assert config.problems() == (f"{tmp_path}/toools: there is no such directory of tools; the built-in ones are used",)
+
+
 def test_limits_have_defaults_and_can_be_set(file: Path) -> None:
     assert load({}, environ={}, file=file).limits() == Limits()
     limits = load({}, environ={"INTENTD_QUESTIONS": "2", "INTENTD_COMMANDS": "3"}, file=file).limits()

@@ -40,6 +40,20 @@ def test_a_bad_template_is_reported_with_its_line_and_the_built_in_one_is_used(t
     assert not shelf.problems
 
 
+def test_a_template_that_nothing_asks_for_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shelf = TemplateShelf(tmp_path)
+    for name in (*shelf.names(""), "selection_mine"):
+        (tmp_path / f"{name}.toml").write_text(GOOD)
+    assert not shelf.problems
+    (file := tmp_path / "test_fialed.toml").write_text(GOOD)
+    for _ in range(2):
+        (problem,) = shelf.problems
+        assert problem.startswith(f"{file}: no template is called so; there are crash, diagnostic, fix, ")
+    assert len(caplog.records) == 1
+    file.rename(tmp_path / "test_failed.toml")
+    assert not shelf.problems
+
+
 def test_a_bad_template_of_the_users_own_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     shelf = TemplateShelf(tmp_path)
     file = tmp_path / "selection_mine.toml"

@@ -38,6 +38,11 @@ def test_a_missing_file_is_no_fault(tmp_path: Path) -> None:
         ("model = 3", {}, "it must be the path of a GGUF file"),
         ("contxt = 4096", {}, "contxt in {file} is no option; the options are socket, model, backend"),
         ("contxt", {}, "{file} cannot be read"),
+        (
+            "",
+            {"MODELD_CONTXT": "4096"},
+            "MODELD_CONTXT is no variable; the variables are GUESSAHEAD_MODELD, ",
+        ),
     ],
 )
 def test_a_wrong_option_is_said_in_one_line_with_its_place_and_what_it_may_be(

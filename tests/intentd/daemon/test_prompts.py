@@ -111,6 +111,20 @@ async def test_a_prompt_that_cannot_be_made_stops_nothing_and_tells_no_contents(
     assert contents not in caplog.text
 
 
+async def test_a_directory_that_is_not_there_and_a_misnamed_template_show_in_status_and_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    await house.restart()
+    async with house.connect() as door:
+        (lost,) = (await house.status(door)).problems
+        house.config.templates.mkdir()
+        (house.config.templates / "test_fialed.toml").touch()
+        (misnamed,) = (await house.status(door)).problems
+    assert lost.startswith(f"{house.config.templates}: there is no such directory of templates; ")
+    assert misnamed.startswith(f"{house.config.templates}/test_fialed.toml: no template is called so; ")
+    assert [caplog.text.count(problem) for problem in (lost, misnamed)] == [1, 1]
+
+
 async def test_a_template_with_a_fault_shows_in_status(house: House) -> None:
     house.config.templates.mkdir()
     (house.config.templates / "test_failed.toml").write_text('title = "x"\nsystem = 5\n')

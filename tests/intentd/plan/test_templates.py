@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from intentd.plan.templates import Template, TemplateError, parse
+from intentd.plan.templates import CHARACTERS, Template, TemplateError, parse
 from intentd.plan.triggers import TRIGGERS
 
 GOOD = """
@@ -39,9 +39,10 @@ def test_the_built_in_template_is_good(template: Template) -> None:
         ("$workspace", "$test", "has no \\$test"),
         ("$$5", "$5", "no placeholder"),
         ('"explain $test"', "5", "must be a text"),
+        ('title = "explain $test"\n', "", "there is no 'title': add title = "),
         ("max_tokens = 10", "max_tokens = 0", "'max_tokens' cannot be 0"),
         ("max_tokens = 10", "max_words = 10", "'max_words' is not known"),
-        ("characters = 1000", "characters = '1'", "characters"),
+        ("characters = 1000", "characters = '1'", r"'characters' in \[budget\] must be a whole number"),
         ("[budget]", "[budgets]", "'budgets' is not known"),
         ("title =", "title", "not TOML"),
         ("stop = [", "top_p = [", "'top_p' cannot be"),
@@ -56,6 +57,10 @@ def test_a_faulty_template_says_what_is_wrong(before: str, after: str, word: str
 def test_a_faulty_template_says_where(before: str, after: str, line: int) -> None:
     with pytest.raises(TemplateError, match=rf"^mine\.toml:{line}: "):
         parse("mine.toml", GOOD.replace(before, after))
+
+
+def test_a_template_needs_no_budget_of_its_own() -> None:
+    assert parse("mine.toml", GOOD.partition("[budget]")[0]).characters == CHARACTERS
 
 
 def test_the_built_in_templates_differ_in_their_last_sentence_alone() -> None:

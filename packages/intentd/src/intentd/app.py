@@ -30,6 +30,7 @@ class App:
     """The daemon's pieces, put together."""
 
     def __init__(self, config: Config) -> None:
+        self._config = config
         self._catalogue = catalogue(config.tools)
         self.templates = TemplateShelf(config.templates)
         self.offers = OfferBook()
@@ -56,8 +57,9 @@ class App:
     async def start(self) -> None:
         """Raises `EndpointError`."""
         await self.door.open()
-        for problem in self._catalogue.problems:
+        for problem in (*self._config.problems(), *self._catalogue.problems):
             log.warning("%s", problem)
+        _ = self.templates.problems  # which logs them itself
         watch = self.speculator.watch
         beside = map(kept_up, (self.speculator.run, watch.run, self.host.run, self.keeper.run))
         self._tasks = [asyncio.create_task(service) for service in (self.door.serve(), *beside)]
@@ -87,7 +89,7 @@ class App:
 
     def _problems(self) -> tuple[str, ...]:
         kept = (self.keeper.problem,) if self.keeper.problem and not self.speculator.reachable else ()
-        return (*kept, *self._catalogue.problems, *self.templates.problems)
+        return (*kept, *self._config.problems(), *self._catalogue.problems, *self.templates.problems)
 
 
 def serve(config: Config, *, idle_s: float | None = None) -> int:

@@ -9,6 +9,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"intentd: {message}; see '{self.prog} --help'\n")
 
+    def format_help(self) -> str:
+        if self.prog != "intentd serve":
+            return super().format_help()
+        from intentd.config import notes  # only here: it takes its time
+
+        return super().format_help() + notes()
+
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:

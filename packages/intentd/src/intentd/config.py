@@ -42,6 +42,12 @@ class Config:
     questions: int = 64
     commands: int = 256
 
+    def problems(self) -> tuple[str, ...]:
+        """One line for each directory that was named and is not there; the usual ones need not be."""
+        named = [(kind, getattr(self, kind)) for kind in ("templates", "tools")]
+        lost = [(kind, path) for kind, path in named if path != config_dir() / kind and not path.is_dir()]
+        return tuple(f"{path}: there is no such directory of {kind}; the built-in ones are used" for kind, path in lost)
+
     def limits(self) -> Limits:
         return Limits(**{limit.name: getattr(self, limit.name) for limit in fields(Limits)})
 
@@ -61,10 +67,22 @@ _LEVELS = ("debug", "info", "warning", "error")
 _SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
+def notes() -> str:
+    """For `intentd serve --help`."""
+    variables = "\n".join(f"  {name:<12} {variable}" for name, variable in _VARIABLES.items())
+    return (
+        f"\nEvery setting can also be given by a variable, or by its name in the file\n  {config_file()}\n{variables}\n"
+        "A flag wins over a variable, that over the file.\n"
+    )
+
+
 def load(flags: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, file: Path | None = None) -> Config:
     """Raises `ConfigError` for a setting that is unknown or of the wrong kind."""
     environ = os.environ if environ is None else environ
     file = file or config_file()
+    for name in environ:
+        if name.startswith("INTENTD_") and name not in _VARIABLES.values():
+            raise ConfigError(f"{name}: there is no such variable; there are {', '.join(_VARIABLES.values())}")
     settings = {name: _check(name, value, str(file)) for name, value in _read(file).items()}
     for name, variable in _VARIABLES.items():
         if value := environ.get(variable):

@@ -11,6 +11,8 @@ from modelwire.errors import why
 log = logging.getLogger(__name__)
 
 MAX_TEMPLATE_BYTES = 64 * 1024
+_NAMES = ("crash", "diagnostic", "fix", "fix_in_place", "test_failed")
+_MISNAMED = f"{{}}: no template is called so; there are {', '.join(_NAMES)}, and selection_ with a name"
 
 
 class TemplateShelf:
@@ -20,11 +22,17 @@ class TemplateShelf:
         self._directory = directory
         self._kept: dict[str, tuple[Signature, Template | TemplateError]] = {}
         self._problems: dict[str, str] = {}
+        self._misnamed: dict[str, str] = {}
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One line for each template of the user's that is not used."""
-        return tuple(self._problems.values())
+        """One line for each file of the user's that is not used, as the log has it."""
+        theirs = sorted(self._directory.glob("*.toml"))
+        found = {str(file): _MISNAMED.format(file) for file in theirs if not _is_asked_for(file.stem)}
+        for file in found.keys() - self._misnamed.keys():
+            log.warning("%s", found[file])
+        self._misnamed = found
+        return (*self._problems.values(), *found.values())
 
     @property
     def files(self) -> frozenset[str]:
@@ -68,6 +76,10 @@ class TemplateShelf:
         if not built_in.is_file():
             raise TemplateError(f"{name}.toml:1: there is no such template")
         return parse(f"{name}.toml", built_in.read_text("utf-8"))
+
+
+def _is_asked_for(name: str) -> bool:
+    return name.startswith("selection_") or name in _NAMES
 
 
 def _text(file: Path) -> str:

@@ -219,6 +219,10 @@ def _given(
     file = file or config_file()
     table = _read(file)
     given: dict[str, tuple[Any, str]] = {}
+    variables = [variable(option) for option in options()]
+    for name in environment:
+        if name.startswith("MODELD_") and name not in variables:
+            raise ConfigError(f"{name} is no variable; the variables are {', '.join(variables)}")
     for option in options():
         for value, origin in (
             (flags.get(option.name), f"--{option.name.replace('_', '-')}"),

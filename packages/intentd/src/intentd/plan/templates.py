@@ -15,6 +15,8 @@ _SYSTEM = {"workspace"}
 _USER = {"test", "tool", "message", "source", "code", "traceback", "diff"}
 _TITLE = {"test", "tool"}
 
+CHARACTERS = 12000
+"""Where a template has no budget of its own."""
 _LINE = re.compile(r"at line (\d+)")
 _DECODE_KINDS: Mapping[str, tuple[type, ...]] = {
     "temperature": (int, float),
@@ -107,7 +109,9 @@ class _Reading:
         return table
 
     def _places(self, key: str, known: set[str]) -> Places:
-        text = self.data.get(key)
+        if key not in self.data:
+            self._fail(key, f'there is no {key!r}: add {key} = "…" above all tables')
+        text = self.data[key]
         if not isinstance(text, str) or not text.strip():
             self._fail(key, f"{key!r} must be a text")
         places = Places(text.strip())
@@ -130,7 +134,7 @@ class _Reading:
 
     def _characters(self, table: dict[str, Any]) -> int:
         self._only(table, {"characters"})
-        characters = table.get("characters")
+        characters = table.get("characters", CHARACTERS)
         if type(characters) is not int or characters < 1:
-            self._fail("characters" if table else "budget", "'budget.characters' must be a whole number above 0")
+            self._fail("characters", "'characters' in [budget] must be a whole number above 0")
         return characters

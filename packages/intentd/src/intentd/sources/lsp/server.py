@@ -295,6 +295,8 @@ def serve(config: Config, *, autostart: bool) -> int:
     """Runs the language server on standard input and output until the editor ends it."""
     logs.set_up("intentd lsp", level=config.log_level, form=config.log_format)
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it logs whole messages, and those hold texts
+    for problem in config.problems():
+        log.warning("%s", problem)
     server = IntentServer(config, autostart=autostart)
     server.protocol.set_writer(StdoutWriter(sys.stdout.buffer))
     try:
