@@ -446,7 +446,7 @@ async def test_the_commands_answer(daemons: Daemons) -> None:
     _, description, _ = await daemons.result("describe", "--json")
     assert json.loads(description)["model"]["name"] == "fake"
     status, answer, errors = await daemons.result("ask", "why?", "--max-tokens", "5")
-    assert (status, errors) == (0, [])
+    assert (status, errors) == (0, ["modeld: the answer was cut after 5 tokens"])
     assert answer.strip()
 
 

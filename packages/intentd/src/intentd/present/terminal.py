@@ -39,10 +39,10 @@ async def _ask(config: Config, question: Ask, as_json: bool, stats: bool) -> int
         finally:
             if isinstance(show, _Text):
                 show.end()
-    if isinstance(reply, Done) and reply.reason in _CUT and not as_json:
-        print(f"intentd: the answer was cut: {_CUT[reply.reason]}", file=sys.stderr)
     if stats and isinstance(reply, Done):
         print(_stats(reply), file=sys.stderr)
+    if isinstance(reply, Done) and reply.reason in _CUT and not as_json:
+        print(f"intentd: the answer was cut: {_CUT[reply.reason]}", file=sys.stderr)
     return 0 if isinstance(reply, Done) and reply.reason not in (Reason.CANCELLED, Reason.SUPERSEDED) else 1
 
 
