@@ -1,5 +1,7 @@
 """What an editor shows: which diagnostic is likeliest, what a prompt shows of it, what edits elsewhere change."""
 
+import string
+
 import pytest
 from attrs import evolve
 
@@ -52,6 +54,11 @@ def test_the_prompt_shows_the_block_the_head_and_the_line() -> None:
     assert "def first" not in shown
     assert "a.py:\n```\nimport os\n```" in shown
     assert "error: undefined name [F821]\nin the line: x = undefined" in shown
+
+
+def test_of_changes_that_nobody_looked_for_nothing_is_claimed() -> None:
+    template = evolve(TEMPLATE, user=string.Template("What was changed: $diff"))
+    assert prompt(build_view(only(view(), DIAGNOSTIC), template, context=4096)).endswith("changed: (not available)")
 
 
 def test_a_line_added_above_moves_the_diagnostic_and_not_the_prompt() -> None:
