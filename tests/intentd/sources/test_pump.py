@@ -2,12 +2,15 @@
 
 import os
 import pty
+import select
 import subprocess
 import threading
+import time
 import tty
 
 import pytest
 
+from intentd.sources.descriptors import is_ready
 from intentd.sources.pump import Pump, write_all
 from tests.intentd.sources.wrapping import LIMIT_S
 
@@ -97,6 +100,10 @@ def test_who_takes_nothing_is_waited_for_once_while_the_command_is_stopped(monke
     pump.start()
     writer = threading.Thread(target=write_all, args=(end, OWN))
     writer.start()
+    deadline = time.monotonic() + LIMIT_S
+    while is_ready(target, select.POLLOUT, 0) or not is_ready(source, select.POLLIN, 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     monkeypatch.setattr("intentd.sources.pump._SETTLE_S", 0.05)
     pump.settle()
     monkeypatch.setattr("intentd.sources.pump._SETTLE_S", 3600)

@@ -5,6 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from modeld.engine import child
+from modeld.engine.config import EngineConfig
+from modeld.engine.stop_flag import SharedStopFlag
+
 WITH_A_PROJECT = """
 import os, sys
 from modelwire import own_path
@@ -30,12 +36,6 @@ def test_modules_of_the_project_that_the_daemon_was_started_for_are_none_of_an_e
     assert "of the project" not in front.stderr
     assert "non-socket" in front.stderr  # that is what it got
 
-
-import pytest
-
-from modeld.engine import child
-from modeld.engine.config import EngineConfig
-from modeld.engine.stop_flag import SharedStopFlag
 
 ON_A_TERMINAL = """
 import fcntl, os, signal, sys, termios
