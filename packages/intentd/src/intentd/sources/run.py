@@ -316,9 +316,8 @@ class Command:
         if pair:
             pair.copy_size()
         in_front = pair is not None and pair.raw
-        later = self._forward_all(
-            but=_SAID_WHEN_IT_GOES_ON
-        )  # the rest waits for that, lest it stops again and keeps it
+        # Before it goes on, lest it stops again and keeps what was sent to it.
+        later = self._forward_all(but=_SAID_WHEN_IT_GOES_ON)
         if pair and not in_front and number in _NEEDS_TERMINAL and signal.SIGCONT not in later:
             self._do_without(pair)
         else:
