@@ -10,10 +10,12 @@ from intentd.sources.descriptors import ANY_TERMINAL
 class Claim:
     """One wrapper's. It is a lock on the terminal, and so ends with the process that holds it."""
 
-    def __init__(self, terminal: int) -> None:
+    def __init__(self, terminal: int | None) -> None:
+        """`terminal` was opened by us: who gave it to us would share the lock. None has no lock, and is always had."""
         self.alone = True
         """Whether no other wrapper had it when it was last tried."""
-        self._fd = _opened_anew(terminal)
+        # /dev/tty is one file, whichever terminal it leads to.
+        self._fd = terminal if terminal is not None and os.fstat(terminal).st_rdev != ANY_TERMINAL else None
 
     def take(self) -> bool:
         """Whether no other wrapper has it. None gets it then until it is given up."""
@@ -31,11 +33,3 @@ class Claim:
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
-
-
-def _opened_anew(terminal: int) -> int | None:
-    """A lock would be shared with who gave us the descriptor. None for /dev/tty, which all terminals have in common."""
-    with contextlib.suppress(OSError):
-        if os.fstat(terminal).st_rdev != ANY_TERMINAL:
-            return os.open(f"/proc/self/fd/{terminal}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
-    return None

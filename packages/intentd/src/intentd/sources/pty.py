@@ -42,6 +42,13 @@ def outer_terminal(terminals: Sequence[int]) -> int | None:
         return None
 
 
+def _opened_anew(terminal: int) -> int | None:
+    """One that does not block, whoever else has `terminal`. None where it may not be opened (after `su`)."""
+    with contextlib.suppress(OSError):
+        return os.open(f"/proc/self/fd/{terminal}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    return None
+
+
 class TerminalPair:
     """The outer terminal and a new inner one with the same settings and size.
 
@@ -58,7 +65,8 @@ class TerminalPair:
         self._outer_lock = threading.RLock()  # a signal's handler may restore what is just being set
         self._lifts = False
         self._lifted = 0
-        self._claim = Claim(outer)
+        self._anew = _opened_anew(outer)
+        self._claim = Claim(self._anew)
         self._before = termios.tcgetattr(outer)
         self.master, self.slave = os.openpty()
         self._inner = os.ttyname(self.slave)
@@ -69,6 +77,7 @@ class TerminalPair:
         self._settled = False
         self._keys = b""
         self._quoted = False
+        self._made_raw = False
         self.raw = False
         self.hung_up = False
 
@@ -128,6 +137,7 @@ class TerminalPair:
             self._claim.take()
             if not self.raw:
                 with contextlib.suppress(termios.error):
+                    self._made_raw = bool(termios.tcgetattr(self.outer)[_LFLAG] & termios.ICANON)
                     self._before = self._outer_settings()
                 self._before[_OFLAG] |= self._lifted
             self._set_outer(_raw(self._before, lifted=self._lifted))
@@ -199,8 +209,9 @@ class TerminalPair:
         self._lower()
         self.succeed()
         if self.raw:
-            if self._claim.alone and self.is_foreground():  # else another one will do so
-                self._set_outer(self._before)
+            if (self._claim.alone or self._made_raw) and self.is_foreground():  # else another one will do so
+                with self._outer_lock:
+                    self._set_outer(self._before)
             self.raw = False
         self._claim.give_up()
 
@@ -235,8 +246,9 @@ class TerminalPair:
         return self.raw and not self._keys and not self.hung_up, bool(self._keys)
 
     def take_keys(self) -> None:
+        """Does not wait for them, where others that read the terminal too have had them first."""
         try:
-            self._keys = os.read(self.outer, KEYS_LIMIT)
+            self._keys = os.read(self.outer if self._anew is None else self._anew, KEYS_LIMIT)
         except BlockingIOError:
             return
         except OSError:

@@ -28,6 +28,7 @@ from intentd.sources.signals import (
     as_given,
     end_like,
     forget_signals,
+    has_strangers,
     ignored,
     outlast_keys,
     signal_others,
@@ -292,7 +293,11 @@ class Command:
                 os.killpg(self._pid, number)
 
     def _kill_by_terminal(self, pair: TerminalPair, number: int) -> bool:
-        """A terminal signals also what runs as another user (`sudo`). In the background it is lent for that alone."""
+        """A terminal signals also what runs as another user (`sudo`). In the background it is lent for that alone: what
+        the command asks on it at that moment is not seen.
+        """
+        if not has_strangers(self._pid, os.geteuid()):
+            return False
         sent = False
         self._monitor.lend_terminal(True)
         with contextlib.suppress(OSError):

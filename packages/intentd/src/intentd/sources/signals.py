@@ -1,5 +1,6 @@
 """Owns what signals do to the wrapper's own process and its process group. It knows no terminals and no command."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -18,6 +19,17 @@ _GIVEN = (FORWARDED | {signal.SIGCHLD}) - _IGNORED_BY_PYTHON
 ENDS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 """What ends a job by a key, its terminal or `kill`."""
 _HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
+
+
+def has_strangers(group: int, user: int) -> bool:
+    """Whether it has a process of another user, which `user` may not signal. (A terminal may.)"""
+    if user == 0:
+        return False
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - pathlib is slow to import
+        with contextlib.suppress(OSError):
+            if os.getpgid(int(name)) == group and os.stat(f"/proc/{name}").st_uid != user:  # noqa: PTH116 - as above
+                return True
+    return False
 
 
 def ignored() -> frozenset[int]:
