@@ -205,7 +205,8 @@ def test_a_terminal_that_is_open_one_way_serves_both(open_screen: Open, redirect
         screen = open_screen([SH, "-c", f"{wrapper} {SH} -c '{ask}' {redirect} 2>/dev/null"], wrapped=False)
         screen.until(b"who\r\n")
         screen.type(b"me\r")
-        ends.append(screen.end())
+        output, status = screen.end()  # what is typed while the terminal changes hands may not be shown
+        ends.append((output.replace(b"\r\nme\r\n", b"\r\n"), status))
     assert ends[1] == ends[0]
 
 

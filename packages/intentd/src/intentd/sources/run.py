@@ -211,7 +211,7 @@ class Command:
                 self._forward_all()
             if self._pair:
                 self._pair.succeed()
-            if self._pair and self._pair.outer in ready:
+            if self._pair and self._pair.outer in ready and self._pair.raw:  # what was forwarded may have changed that
                 self._pair.take_keys()
             if self._pair and self._pair.master in ready:
                 self._give_keys(self._pair)
