@@ -80,6 +80,15 @@ def test_a_wrong_setting_gives_one_line_and_status_2(
     assert capsys.readouterr().err == "intentd: INTENTD_QUESTIONS: 'questions' is a whole number above 0, not 'many'\n"
 
 
+def test_a_variable_that_names_no_setting_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("INTENTD_PORT", "tcp://10.0.0.1:80")
+    main(["serve", "--socket", "ipc:///nowhere/i.sock"])
+    assert caplog.text.count("INTENTD_PORT") == 1
+    assert "/nowhere" in capsys.readouterr().err, "it went on to its socket"
+
+
 @pytest.mark.parametrize("before", [["--"], [], ["--socket", "ipc:///nowhere/i.sock", "--"]])
 def test_run_leaves_the_commands_own_options_alone(before: list[str]) -> None:
     """I1"""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from intentd.config import ConfigError, load
+from intentd.config import ConfigError, load, unknown_variables
 from intentd.limits import Limits
 
 
@@ -43,9 +43,13 @@ def test_a_wrong_setting_is_said_with_its_place(tmp_path: Path, text: str, word:
     assert str(file) in str(caught.value)
 
 
-def test_a_misspelt_variable_is_said_as_an_unknown_setting_is(file: Path) -> None:
-    with pytest.raises(ConfigError, match=r"INTENTD_QESTIONS: there is no such variable; there are .*_QUESTIONS"):
-        load({}, environ={"INTENTD_QESTIONS": "2"}, file=file)
+def test_a_variable_that_names_no_setting_keeps_nothing_from_starting_and_is_named(file: Path) -> None:
+    """Containers set `INTENTD_PORT` for a service of that name."""
+    environ = {"INTENTD_QESTIONS": "2", "INTENTD_PORT": "tcp://10.0.0.1:80", "INTENTD_COMMANDS": "3"}
+    assert load({}, environ=environ, file=file).commands == 3
+    says = unknown_variables(environ)
+    assert says.startswith("no setting is named INTENTD_PORT, INTENTD_QESTIONS; the variables are GUESSAHEAD_INTENTD, ")
+    assert unknown_variables({"INTENTD_COMMANDS": "3", "PATH": "/bin"}) == ""
 
 
 def test_a_directory_that_was_named_and_is_not_there_is_said_once(file: Path, tmp_path: Path) -> None:

@@ -186,6 +186,20 @@ def test_config_shows_every_setting_and_where_it_comes_from(
     assert tomllib.loads(text)["queue"] == 7, "the text is a file that would set the same"
 
 
+@pytest.mark.parametrize("command", ["serve", "config", "doctor"])
+def test_a_variable_that_names_no_setting_is_warned_of_once(
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    monkeypatch.setenv("MODELD_PORT", "tcp://10.0.0.1:80")
+    _, output, errors = exit_of(capsys, command, "--socket", "ipc:///nowhere/m.sock")
+    says = {"serve": caplog.text, "config": errors, "doctor": output}
+    assert says[command].count("MODELD_PORT") == 1
+    assert "/nowhere" in output + errors, "it went on to its socket"
+
+
 @pytest.mark.parametrize("command", [["serve", "--model"], ["serve", "--record"], ["config", "--model"], ["load"]])
 @pytest.mark.parametrize("where", ["no home", "gone"])
 def test_a_path_that_leads_nowhere_is_said_in_one_line(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modeld.config import ConfigError, Settings, load
+from modeld.config import ConfigError, Settings, load, unknown_variables
 
 
 def settings(tmp_path: Path, toml: str = "", **flags: Any) -> Settings:
@@ -38,11 +38,6 @@ def test_a_missing_file_is_no_fault(tmp_path: Path) -> None:
         ("model = 3", {}, "it must be the path of a GGUF file"),
         ("contxt = 4096", {}, "contxt in {file} is no option; the options are socket, model, backend"),
         ("contxt", {}, "{file} cannot be read"),
-        (
-            "",
-            {"MODELD_CONTXT": "4096"},
-            "MODELD_CONTXT is no variable; the variables are GUESSAHEAD_MODELD, ",
-        ),
     ],
 )
 def test_a_wrong_option_is_said_in_one_line_with_its_place_and_what_it_may_be(
@@ -52,6 +47,15 @@ def test_a_wrong_option_is_said_in_one_line_with_its_place_and_what_it_may_be(
         settings(tmp_path, toml, **given)
     assert says.format(file=tmp_path / "modeld.toml") in str(fault.value)
     assert "\n" not in str(fault.value)
+
+
+def test_a_variable_that_names_no_setting_keeps_nothing_from_starting_and_is_named(tmp_path: Path) -> None:
+    """Containers set `MODELD_PORT` for a service of that name."""
+    environment = {"MODELD_PORT": "tcp://10.0.0.1:80", "MODELD_CONTXT": "4096", "MODELD_QUEUE": "2"}
+    assert settings(tmp_path, **environment).queue == 2
+    says = unknown_variables(environment)
+    assert says.startswith("no setting is named MODELD_CONTXT, MODELD_PORT; the variables are GUESSAHEAD_MODELD, ")
+    assert unknown_variables({"MODELD_QUEUE": "2", "PATH": "/bin"}) == ""
 
 
 def test_the_engine_gets_what_was_said_and_its_own_defaults_for_the_rest(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 from functools import partial
 
-from intentd.config import Config
+from intentd.config import Config, unknown_variables
 from intentd.door import Door
 from intentd.intake import Intake
 from intentd.plan.desks import Desks
@@ -95,6 +95,8 @@ class App:
 def serve(config: Config, *, idle_s: float | None = None) -> int:
     """Runs the daemon until SIGINT, SIGTERM or SIGHUP, or until no editor was there for `idle_s`."""
     logs.set_up("intentd", level=config.log_level, form=config.log_format)
+    if unknown := unknown_variables():
+        log.warning("%s", unknown)
     sys.setswitchinterval(SWITCH_S)
     return asyncio.run(_serve(App(config), config.socket, idle_s))
 

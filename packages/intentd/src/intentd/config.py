@@ -76,13 +76,17 @@ def notes() -> str:
     )
 
 
+def unknown_variables(environ: Mapping[str, str] | None = None) -> str:
+    """One line about those that look like ours, "" without any. They may be others': containers set `INTENTD_PORT`."""
+    variables, names = _VARIABLES.values(), os.environ if environ is None else environ
+    unknown = sorted(name for name in names if name.startswith("INTENTD_") and name not in variables)
+    return f"no setting is named {', '.join(unknown)}; the variables are {', '.join(variables)}" if unknown else ""
+
+
 def load(flags: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, file: Path | None = None) -> Config:
     """Raises `ConfigError` for a setting that is unknown or of the wrong kind."""
     environ = os.environ if environ is None else environ
     file = file or config_file()
-    for name in environ:
-        if name.startswith("INTENTD_") and name not in _VARIABLES.values():
-            raise ConfigError(f"{name}: there is no such variable; there are {', '.join(_VARIABLES.values())}")
     settings = {name: _check(name, value, str(file)) for name, value in _read(file).items()}
     for name, variable in _VARIABLES.items():
         if value := environ.get(variable):

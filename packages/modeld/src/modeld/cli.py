@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -68,6 +69,8 @@ async def _serve(wanted: argparse.Namespace) -> int:
 
     settings = config.load(vars(wanted))
     logs.set_up("modeld", level=settings.log_level, form=settings.log_format)
+    if unknown := config.unknown_variables():
+        logging.getLogger(__name__).warning("%s", unknown)
     settings.check_place()
     try:
         return await App(settings).run()
@@ -154,6 +157,8 @@ async def _keys(wanted: argparse.Namespace) -> int:
 async def _config(wanted: argparse.Namespace) -> int:
     """What `modeld serve` would run with, and where each value comes from."""
     found = config.origins(vars(wanted))
+    if unknown := config.unknown_variables():
+        print(f"modeld: {unknown}", file=sys.stderr)
     _print(found if wanted.json else settings_table(found))
     return 0
 

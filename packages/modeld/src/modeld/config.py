@@ -179,6 +179,14 @@ def variable(option: "Attribute[Any]") -> str:
     return option.metadata["variable"] or f"MODELD_{option.name.upper()}"
 
 
+def unknown_variables(environment: Mapping[str, str] | None = None) -> str:
+    """One line about those that look like ours, "" without any. They may be others': containers set `MODELD_PORT`."""
+    variables = [variable(option) for option in options()]
+    names = os.environ if environment is None else environment
+    unknown = sorted(name for name in names if name.startswith("MODELD_") and name not in variables)
+    return f"no setting is named {', '.join(unknown)}; the variables are {', '.join(variables)}" if unknown else ""
+
+
 def config_file() -> Path:
     return user_config_path("guessahead", appauthor=False) / "modeld.toml"
 
@@ -219,10 +227,6 @@ def _given(
     file = file or config_file()
     table = _read(file)
     given: dict[str, tuple[Any, str]] = {}
-    variables = [variable(option) for option in options()]
-    for name in environment:
-        if name.startswith("MODELD_") and name not in variables:
-            raise ConfigError(f"{name} is no variable; the variables are {', '.join(variables)}")
     for option in options():
         for value, origin in (
             (flags.get(option.name), f"--{option.name.replace('_', '-')}"),

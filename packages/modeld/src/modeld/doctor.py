@@ -9,7 +9,7 @@ from typing import Any
 
 from modeld import config
 from modeld.backends.base import LoadError
-from modeld.config import ConfigError, Settings
+from modeld.config import ConfigError, Settings, unknown_variables
 from modeld.findings import Finding, installed
 from modeld.models import cache, gguf, openvino_folder, requantised
 from modeld.models.openvino_folder import MODEL
@@ -35,6 +35,8 @@ async def examine(flags: dict[str, Any]) -> list[Finding]:
         return [Finding(about="settings", state="failure", says=str(fault))]
     file = config.config_file()
     found = [Finding(about="settings", says=f"read from {file}" if file.exists() else f"defaults (there is no {file})")]
+    if unknown := unknown_variables():
+        found.append(Finding(about="settings", state="warning", says=unknown))
     found += _backends(settings)
     found += _model(settings)
     found += _places()
