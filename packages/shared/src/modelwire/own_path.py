@@ -1,6 +1,6 @@
 """Owns where our processes find their modules: the user's folders (`PYTHONPATH`, the current one) come last.
 
-A project may have a `select.py` or a `types.py` of its own. It imports only what the interpreter has loaded already.
+A project may have a `select.py` of its own. This module imports nothing that the interpreter has not loaded by itself.
 """
 
 import os
