@@ -120,7 +120,7 @@ def test_s7_a_guess_without_room_leaves_the_real_tapes(
         monkeypatch.setattr(loaded.backend, "cells", len(prompt) + STEPS.max_tokens + 80)
     else:
         monkeypatch.setattr(loaded.backend, "sequences", 2)
-    monkeypatch.setattr(Shelf, "leave_room", lambda self, awaited: None)  # as where no real operation could leave any
+    monkeypatch.setattr(Shelf, "leave_room", lambda *_, **how: None)  # as where no real operation could leave any
     here = desk(parking_least=16)
     here.run(prompt, answer=True)
     here.run(loaded.text[3000 : 3100 if lacks == "cells to come back to" else 3040], "two")

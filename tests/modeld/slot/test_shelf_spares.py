@@ -62,8 +62,6 @@ def test_s2_no_session_gives_up_its_tape_for_guesses_while_a_request_waits(bench
         here.run(f"{number}" * 20, session=f"{number}")
     assert [tape[0] for tape in here.tapes()] == ["real"] * 3
     here.awaited = False
-    here.run("x" * 20, guess=True)  # S7: nor for a guess that is over
-    assert [tape[0] for tape in here.tapes()] == ["real"] * 3
     here.run("2" * 21, session="2")
     assert [tape[0] for tape in here.tapes()] == ["real"] * 2
 
@@ -152,6 +150,53 @@ def test_s2_a_copy_for_guesses_ends_with_its_piece_when_a_request_comes_and_its_
     assert len(pieces) == 1
     assert [tape[0] for tape in here.tapes()] == ["real"] * 3
     assert here.slot.figures().parked == 0
+
+
+def test_a_guess_that_came_while_room_was_left_for_it_has_the_rest_of_it_left_first(
+    bench: MakeBench, pieces: list[int]
+) -> None:
+    """Also in the next rounds, and S7: what goes for it is parked, and is there again at once."""
+    here = bench(context=200, sequences=3, piece=16, token_ms=1.0)
+    for session in "abcabc":
+        pieces.clear()
+        here.slot._awaited = lambda: len(pieces) > 0
+        here.run(session * 100, session=session)
+        assert here.run("x" * 40, session="x", guess=True).ended.reason is Reason.PREFILLED
+    assert here.slot.figures().parked == 1
+    for session in "abc":
+        assert here.run(session * 100, session=session, decode=TEN).ended.usage.prefilled == 0
+
+
+def test_s2_a_guess_that_has_room_left_for_it_ends_with_the_piece_when_it_is_stopped(
+    bench: MakeBench, pieces: list[int]
+) -> None:
+    """And it has not lacked room: it is tried again."""
+    here = bench(context=200, sequences=3, piece=16)
+    here.awaited = True
+    for session in "abc":
+        here.run(session * 100, session=session)
+    pieces.clear()
+    here.backend._cache._stop = lambda: len(pieces) > 0
+    assert here.run("x" * 40, session="x", guess=True).ended.reason is Reason.PREEMPTED
+    assert len(pieces) == 1
+    assert [tape[0] for tape in here.tapes()] == ["real"] * 3
+    assert here.slot.figures().parked == 0
+
+    here.backend._cache._stop = lambda: False
+    here.run("c" * 110, session="c")
+    assert len(pieces) == 1, "the real request copies nothing for guesses, neither before it nor while another waits"
+
+
+def test_s7_no_tape_that_cannot_be_parked_goes_before_a_guess_however_many_come(bench: MakeBench) -> None:
+    here = bench(context=200, sequences=2, export=False)
+    for session in "ab":
+        here.run(session * 100, session=session)
+    for _ in range(20):
+        assert here.run(
+            "b" * 100, session="b", guess=True
+        ).begun.reused  # it needs no place, and is a use
+        assert here.run("x" * 40, session="x", guess=True).ended.reason is Reason.CONTEXT
+    assert [tape[0] for tape in here.tapes()] == ["real"] * 2
 
 
 def test_no_more_is_copied_than_may_be_parked_not_even_the_first_time(bench: MakeBench, pieces: list[int]) -> None:

@@ -274,21 +274,21 @@ class Shelf:
         while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
             pass
 
-    def leave_room(self, awaited: Callable[[], bool]) -> None:
+    def leave_room(self, awaited: Callable[[], bool] = lambda: False, *, guess: bool = False) -> None:
         """After a real operation: other sessions' tapes go, oldest first, until a guess finds a sequence and cells.
 
-        For it evicts none itself. A tape goes where its session will not miss it: it is parked, or can be prefilled at
-        once, or was not used for long. To park a long one takes a while: it ends where a request is `awaited`.
+        For its claim evicts none. A tape goes where its session will not miss it: it is parked, or can be prefilled at
+        once, or was not used for long. To park a long one takes a while: it ends where a request is `awaited`. If that
+        was a `guess`, it does the rest before its claim; no tape goes for having been left for long then.
+
+        Raises `Stopped` where a copy was ended.
         """
         real = [tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
         for tape in sorted(real, key=lambda tape: tape.used)[:-1]:
             if awaited() or not self._is_crowded():
                 return
-            try:
-                parked = self._parking.park(tape, awaited)
-            except Stopped:
-                return
-            if parked or self._uses - tape.used > _LONG * self._backend.sequences:
+            parked = self._parking.park(tape, awaited)
+            if parked or (not guess and self._uses - tape.used > _LONG * self._backend.sequences):
                 self.drop(tape)
                 self._evicted += 1
 

@@ -167,7 +167,8 @@ class Slot:
         else:
             emit(ended)
             if not request.guess:
-                self._shelf.leave_room(self._awaited)
+                with suppress(Stopped):
+                    self._shelf.leave_room(self._awaited)
             if ended.reason is not Reason.PREEMPTED:  # after a stop somebody waits
                 with suppress(BackendError):  # the answer has ended, and what is resident stays so
                     self._backend.tidy(self._awaited)
@@ -260,6 +261,8 @@ class Slot:
 
     def _claim(self, request: Run, ids: Ids, config: DecodeConfig | None) -> Claim | None:
         needs_logits = self._scoring is not None and (request.guess or config is not None)
+        if request.guess:
+            self._shelf.leave_room(guess=True)
         owner = Owner(request.client, request.session)
         wanted = Wanted(ids=ids, owner=owner, guess=request.guess, logits=needs_logits, generates=config is not None)
         return self._shelf.claim(wanted)
