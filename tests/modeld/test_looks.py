@@ -47,8 +47,8 @@ def test_a_drive_that_says_nothing_is_said_and_waited_for_by_one_thread_a_file(b
     assert not looks._slow
 
 
-def test_a_file_that_is_always_slow_to_look_at_is_loaded_the_second_time() -> None:
-    """What the first look finds right counts, and what it finds wrong is looked at again."""
+def test_a_file_that_is_always_slow_to_look_at_is_loaded_or_refused_the_second_time() -> None:
+    """What a look finds counts once: what it finds wrong is looked at again."""
     gate, faults, looked = threading.Event(), [LoadError("no GGUF")], list[Path]()
 
     def check(path: Path) -> None:
@@ -65,9 +65,36 @@ def test_a_file_that_is_always_slow_to_look_at_is_loaded_the_second_time() -> No
         gate.set()
         looks._slow[PATH].join(10)
         assert len(looked) == looks_so_far
-    gate.clear()
-    looks.look(PATH)
-    assert len(looked) == 2
+        gate.clear()
+        if looks_so_far == 1:
+            with pytest.raises(LoadError, match="no GGUF"):
+                looks.look(PATH)
+        else:
+            looks.look(PATH)
+        assert len(looked) == looks_so_far
+    gate.set()
+
+
+def test_what_a_slow_look_found_waits_for_who_asked_while_others_look_elsewhere(back: threading.Event) -> None:
+    """But no more of them than may hang."""
+    looks, first, second = mute(back), Path("/drive/first"), Path("/drive/second")
+    for path in (first, second):
+        with pytest.raises(WireError, match="did not answer"):
+            looks.look(path)
+    back.set()
+    for look in looks._slow.values():
+        look.join(10)
+    back.clear()
+    looks.look(second)
+    looks.look(first)
+
+    for number in range(2 * MOST_LOOKS):
+        with pytest.raises(WireError, match=f"{number} did not answer"):
+            looks.look(Path(f"/drive/{number}"))
+        back.set()
+        looks._slow[Path(f"/drive/{number}")].join(10)
+        back.clear()
+        assert len(looks._slow) <= MOST_LOOKS
 
 
 def test_no_more_files_are_waited_for_than_the_limit_says(back: threading.Event) -> None:

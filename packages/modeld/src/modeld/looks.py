@@ -13,7 +13,7 @@ from modelwire.errors import ErrorCode, WireError
 LONGEST_LOOK_S = 0.1
 """For so long the event loop stands still."""
 MOST_LOOKS = 16
-"""So many threads may hang in calls that do not end."""
+"""So many threads may hang in calls that do not end, or have ended without anybody asking again."""
 
 
 class Looks:
@@ -30,22 +30,19 @@ class Looks:
     def look(self, path: Path) -> None:
         """Raises `LoadError` as the check does, and `WireError` where nothing answers in time.
 
-        Such a look goes on. What it finds right counts the next time: else a slow drive were too slow each time.
+        Such a look goes on. What it finds counts the next time, once: else a slow drive were too slow each time.
         """
-        before = self._slow.get(path)
-        self._slow = {path: look for path, look in self._slow.items() if look.is_alive()}
-        if before and before.found_right:
-            return
-        if path not in self._slow:
-            self._begin(path)
-        if path in self._slow:
+        look = self._slow.pop(path, None) or self._begin(path)
+        if look.is_alive():
+            self._slow[path] = look
             says = f"{path} did not answer within {self._seconds} s: if its drive was asleep, try again in a moment"
             raise WireError(ErrorCode.NOT_READY, says, retry=True)
+        if look.fault:
+            raise look.fault
 
-    def _begin(self, path: Path) -> None:
+    def _begin(self, path: Path) -> "_Look":
         if len(self._slow) >= MOST_LOOKS:
-            says = f"{MOST_LOOKS} other files do not answer: try again when their drives are connected"
-            raise WireError(ErrorCode.NOT_READY, says, retry=True)
+            self._forget_one()
         look = _Look(self._check, path)
         try:
             look.start()
@@ -53,23 +50,26 @@ class Looks:
             says = f"{path} cannot be looked at: the machine has no room for a thread; try again"
             raise WireError(ErrorCode.NOT_READY, says, retry=True) from None
         look.join(self._seconds)
-        if look.fault:
-            raise look.fault
-        if not look.found_right:
-            self._slow[path] = look
+        return look
+
+    def _forget_one(self) -> None:
+        """Of those that ended and that nobody has asked for again, the one that was asked for longest ago."""
+        ended = next((path for path, look in self._slow.items() if not look.is_alive()), None)
+        if ended is None:
+            says = f"{MOST_LOOKS} other files do not answer: try again when their drives are connected"
+            raise WireError(ErrorCode.NOT_READY, says, retry=True)
+        del self._slow[ended]
 
 
 class _Look(threading.Thread):
     def __init__(self, check: Callable[[Path], None], path: Path) -> None:
         super().__init__(name="look", daemon=True)
         self._check, self._path = check, path
-        self.found_right = False
         self.fault: LoadError | None = None
 
     def run(self) -> None:
         try:
             self._check(self._path)
-            self.found_right = True
         except LoadError as raised:
             self.fault = raised
         except Exception as raised:
