@@ -192,9 +192,7 @@ def test_s7_no_tape_that_cannot_be_parked_goes_before_a_guess_however_many_come(
     for session in "ab":
         here.run(session * 100, session=session)
     for _ in range(20):
-        assert here.run(
-            "b" * 100, session="b", guess=True
-        ).begun.reused  # it needs no place, and is a use
+        assert here.run("b" * 100, session="b", guess=True).begun.reused
         assert here.run("x" * 40, session="x", guess=True).ended.reason is Reason.CONTEXT
     assert [tape[0] for tape in here.tapes()] == ["real"] * 2
 
