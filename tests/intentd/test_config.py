@@ -58,6 +58,25 @@ def test_a_directory_that_was_named_and_is_not_there_is_said_once(file: Path, tm
     assert config.problems() == (f"{tmp_path}/toools: there is no such directory of tools; the built-in ones are used",)
 
 
+def test_a_directory_that_cannot_be_looked_at_is_said_and_raises_nothing(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("x" * 300, "\0"):
+        (problem,) = load({"templates": tmp_path, "tools": tmp_path / name}, environ={}, file=file).problems()
+        assert problem.startswith(f"{tmp_path}/{name}: this directory of tools cannot be looked at (")
+        assert problem.endswith("); the built-in ones are used")
+
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    usual = load({}, environ={}, file=file)
+    monkeypatch.setattr("os.scandir", refuse)
+    assert [problem.split(": ")[1] for problem in usual.problems()] == [
+        f"this directory of {kind} cannot be looked at (Permission denied); the built-in ones are used"
+        for kind in ("templates", "tools")
+    ]
+
+
 def test_limits_have_defaults_and_can_be_set(file: Path) -> None:
     assert load({}, environ={}, file=file).limits() == Limits()
     limits = load({}, environ={"INTENTD_QUESTIONS": "2", "INTENTD_COMMANDS": "3"}, file=file).limits()

@@ -40,6 +40,31 @@ def test_a_bad_template_is_reported_with_its_line_and_the_built_in_one_is_used(t
     assert not shelf.problems
 
 
+def test_where_the_directory_cannot_be_looked_at_the_built_in_templates_are_used(tmp_path: Path) -> None:
+    shelf = TemplateShelf(tmp_path / ("x" * 300))
+    assert shelf.get("fix").user.template == TemplateShelf(tmp_path).get("fix").user.template
+    assert shelf.names("") == TemplateShelf(tmp_path).names("")
+    assert not shelf.problems
+
+
+def test_a_template_that_cannot_be_looked_at_any_more_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_file = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path.is_relative_to(tmp_path):
+            raise OSError(107, "Transport endpoint is not connected")
+        return is_file(path)
+
+    (tmp_path / "fix.toml").write_text(GOOD)
+    shelf = TemplateShelf(tmp_path)
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert shelf.get("fix").system.template != "mine"
+    (problem,) = shelf.problems
+    assert "cannot be read: Transport endpoint is not connected; the built-in template is used" in problem
+
+
 def test_a_template_that_nothing_asks_for_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     shelf = TemplateShelf(tmp_path)
     for name in (*shelf.names(""), "selection_mine"):

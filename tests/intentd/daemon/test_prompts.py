@@ -125,6 +125,18 @@ async def test_a_directory_that_is_not_there_and_a_misnamed_template_show_in_sta
     assert [caplog.text.count(problem) for problem in (lost, misnamed)] == [1, 1]
 
 
+async def test_a_daemon_starts_and_tells_its_status_where_its_directories_cannot_be_looked_at(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = house.config.templates.parent / ("x" * 300)
+    house.config = evolve(house.config, templates=lost, tools=lost)
+    await house.restart()
+    async with house.connect() as door:
+        problems = (await house.status(door)).problems
+    assert [problem.startswith(f"{lost}: this directory of ") for problem in problems] == [True, True]
+    assert [caplog.text.count(problem) for problem in problems] == [1, 1]
+
+
 async def test_a_template_with_a_fault_shows_in_status(house: House) -> None:
     house.config.templates.mkdir()
     (house.config.templates / "test_failed.toml").write_text('title = "x"\nsystem = 5\n')

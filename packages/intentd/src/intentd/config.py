@@ -43,13 +43,24 @@ class Config:
     commands: int = 256
 
     def problems(self) -> tuple[str, ...]:
-        """One line for each directory that was named and is not there; the usual ones need not be."""
-        named = [(kind, getattr(self, kind)) for kind in ("templates", "tools")]
-        lost = [(kind, path) for kind, path in named if path != config_dir() / kind and not path.is_dir()]
-        return tuple(f"{path}: there is no such directory of {kind}; the built-in ones are used" for kind, path in lost)
+        """One line for each directory that cannot be looked at, or was named and is not there."""
+        named = {kind: getattr(self, kind) for kind in ("templates", "tools")}
+        lacks = {kind: _lack_of(kind, path) for kind, path in named.items()}
+        return tuple(f"{named[kind]}: {lack}; the built-in ones are used" for kind, lack in lacks.items() if lack)
 
     def limits(self) -> Limits:
         return Limits(**{limit.name: getattr(self, limit.name) for limit in fields(Limits)})
+
+
+def _lack_of(kind: str, path: Path) -> str:
+    """Empty for a directory, and for the usual one where it is not there."""
+    try:
+        os.scandir(path).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return "" if path == config_dir() / kind else f"there is no such directory of {kind}"
+    except (OSError, ValueError) as fault:
+        return f"this directory of {kind} cannot be looked at ({why(fault)})"
+    return ""
 
 
 _VARIABLES = {

@@ -27,7 +27,7 @@ class TemplateShelf:
     @property
     def problems(self) -> tuple[str, ...]:
         """One line for each file of the user's that is not used, as the log has it."""
-        theirs = sorted(self._directory.glob("*.toml"))
+        theirs = self._theirs()
         found = {str(file): _MISNAMED.format(file) for file in theirs if not _is_asked_for(file.stem)}
         for file in found.keys() - self._misnamed.keys():
             log.warning("%s", found[file])
@@ -42,9 +42,16 @@ class TemplateShelf:
     def names(self, beginning: str) -> tuple[str, ...]:
         """Of all templates whose names begin so, the built-in ones and the user's."""
         built_in = (one.name for one in files("intentd").joinpath("templates").iterdir())
-        theirs = (one.name for one in self._directory.glob(f"{beginning}*.toml"))
+        theirs = (one.name for one in self._theirs())
         names = {name.removesuffix(".toml") for name in (*built_in, *theirs) if name.endswith(".toml")}
         return tuple(sorted(name for name in names if name.startswith(beginning)))
+
+    def _theirs(self) -> list[Path]:
+        """None where the directory cannot be looked at, which the settings tell of."""
+        try:
+            return sorted(self._directory.glob("*.toml"))
+        except OSError:
+            return []
 
     def get(self, name: str) -> Template:
         """The template and nothing else: a bad file is a problem, not an error, if there is a built-in one instead.
@@ -83,9 +90,9 @@ def _is_asked_for(name: str) -> bool:
 
 
 def _text(file: Path) -> str:
-    if not file.is_file():
-        raise TemplateError(f"{file}:1: it is no file")
     try:
+        if not file.is_file():
+            raise TemplateError(f"{file}:1: it is no file")
         with file.open("rb") as stream:
             data = stream.read(MAX_TEMPLATE_BYTES + 1)
         if len(data) > MAX_TEMPLATE_BYTES:

@@ -47,6 +47,10 @@ def test_a_folder_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
     assert catalogue(tmp_path / "none").problems == ()
 
 
+def test_where_the_folder_cannot_be_looked_at_our_tools_are_used(tmp_path: Path) -> None:
+    assert catalogue(tmp_path / ("x" * 300)) == catalogue()
+
+
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge.toml").write_bytes(b"#" * 300_000)

@@ -112,7 +112,11 @@ def catalogue(folder: Path | None = None) -> Catalogue:
 
 
 def _own_files(folder: Path, problems: list[str]) -> Iterable[tuple[str, str]]:
-    for path in sorted(folder.glob("*.toml")):
+    try:
+        files = sorted(folder.glob("*.toml"))
+    except OSError:  # the settings tell of that
+        files = []
+    for path in files:
         try:
             if not path.is_file():
                 problems.append(f"{path}: it is no file; it is ignored: put the tool's file there")
