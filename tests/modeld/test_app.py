@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import io
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ async def test_a_model_is_announced_once_and_not_after_a_restart(app: App, lines
         app._engine_said(message)
     [line] = lines
     assert line.startswith("modeld: serving twin (Q4_0, exact) on ipc:///")
+
+
+async def test_who_started_the_daemon_hears_at_once_that_somebody_stops_it(app: App, lines: list[str]) -> None:
+    """In intentd's keeper stands the same line: the endpoint goes seconds later."""
+    app._signalled(signal.SIGTERM)
+    assert lines == ["modeld: stopping"]
+    assert app._stop.is_set()
 
 
 async def test_a_model_that_is_refused_ends_the_daemon(app: App) -> None:

@@ -127,6 +127,43 @@ async def test_one_that_somebody_stops_is_not_started_again_before_an_editor_com
             assert begun == times
 
 
+STOPS_SLOWLY = """
+import os, pathlib, signal, sys, time
+def stop(number, frame):
+    print("modeld: stopping", file=sys.stderr, flush=True)
+    while not go_on.exists():
+        time.sleep(0.01)
+    sys.exit(0)
+started, go_on = map(pathlib.Path, sys.argv[1:])
+signal.signal(signal.SIGTERM, stop)
+started.write_text(str(os.getpid()))
+print("serving", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_an_editor_that_comes_while_it_still_stops_has_come_anew(
+    endpoint: str, tmp_path: Path, *, comes: bool
+) -> None:
+    started, go_on = tmp_path / "started", tmp_path / "go_on"
+    async with keeping(endpoint, sys.executable, "-c", STOPS_SLOWLY, str(started), str(go_on)) as keeper:
+        keeper.want(True)
+        await until(lambda: started.exists() and keeper._served)
+        first = int(started.read_text())
+        os.kill(first, signal.SIGTERM)
+        await until(lambda: keeper._stops)
+        keeper.want(False)
+        if comes:
+            keeper.want(True)
+        go_on.touch()
+        if comes:
+            await until(lambda: started.read_text() not in {"", str(first)} and keeper._served)
+            assert keeper.problem == ""
+        else:
+            await until(lambda: keeper.problem == STOPPED)
+
+
 async def test_one_that_ends_well_was_stopped_too(endpoint: str) -> None:
     """So modeld answers SIGTERM."""
     async with keeping(endpoint, sys.executable, "-c", "import sys; print('serving', file=sys.stderr)") as keeper:

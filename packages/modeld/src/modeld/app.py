@@ -209,6 +209,7 @@ class App:
             os._exit(128 + number)  # the engine ends with us, the lock is the kernel's
         self._signal = number
         self._stop.set()
+        self._announce("modeld: stopping")  # the endpoint goes last: till then nothing else tells
 
 
 def _say(line: str) -> None:

@@ -28,6 +28,8 @@ _BY_HAND = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """What ends one that somebody wants ended; modeld itself makes of them a status."""
 _ENDED_BY_HAND = frozenset({0, *(status for number in _BY_HAND for status in (-number, 128 + number))})
 STOPPED = "modeld was stopped: it is started again for the next editor, or by 'modeld serve'"
+_STOPS = "modeld: stopping"
+"""Its line as soon as somebody stops it; it may be there for seconds after that."""
 _prctl = ctypes.CDLL(None).prctl  # found here: between fork and exec nothing may be looked for
 _PR_SET_PDEATHSIG = 1
 
@@ -40,7 +42,7 @@ class ModeldKeeper:
         self._endpoint = endpoint
         self._argv = argv or (sys.executable, "-P", "-m", "modeld", "serve", "--socket", endpoint)
         self._wanted = asyncio.Event()
-        self._served, self._last = False, ""
+        self._served, self._stops, self._last = False, False, ""
 
     def want(self, wanted: bool) -> None:
         """Whether an editor is there that wants one. What runs is left alone; what is reached over TCP is not ours."""
@@ -94,7 +96,7 @@ class ModeldKeeper:
 
     async def _serve_by(self, process: Process, lines: asyncio.StreamReader) -> bool:
         log.info("started modeld, pid %d", process.pid)
-        self._served, self._last = False, ""
+        self._served, self._stops, self._last = False, False, ""
         reading = asyncio.create_task(self._read(lines))
         try:
             await process.wait()
@@ -107,22 +109,26 @@ class ModeldKeeper:
 
     def _tell_end(self, status: int) -> None:
         if status in _ENDED_BY_HAND:
-            self._wanted.clear()
-            self.problem = STOPPED
-            log.info("%s", self.problem)
+            if not self._stops:
+                self._wanted.clear()
+            self.problem = "" if self._wanted.is_set() else STOPPED
+            log.info("%s", STOPPED)
             return
         ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         self.problem = f"modeld {ended}{self._last and ': '}{self._last}"
         log.warning("%s", self.problem)
 
     async def _read(self, lines: asyncio.StreamReader) -> None:
-        """Whether it says that it serves, and its last line behind that."""
+        """Whether it says that it serves or stops, and its last line behind that. Who comes while it stops is new."""
         while not lines.at_eof():
             with contextlib.suppress(ValueError):  # a line that is far too long is dropped as it comes
                 line = await lines.readline()
                 said = line.decode(errors="replace").strip()[:MAX_LINE]
                 if not self._served and "serving" in said:
                     self._served, self._last, self.problem = True, "", ""
+                elif said == _STOPS:
+                    self._stops = True
+                    self._wanted.clear()
                 else:
                     self._last = said or self._last
 
