@@ -181,6 +181,17 @@ def test_on_a_desk_counts_when_a_document_was_used_not_when_it_is_told() -> None
     assert told(("/w/c.py", 0)) == ["/w/d.py", "/w/c.py"]
 
 
+def test_of_an_editor_that_never_tells_of_use_the_document_told_last_counts() -> None:
+    desks = Desks()
+    for path in ("/w/a.py", "/w/b.py", "/w/c.py", "/w/b.py"):
+        desks.show("old", view(path=path))
+        desks.check()
+    assert [one.failure.path for one in desks.offers()] == ["/w/b.py", "/w/c.py"]
+    desks.show("vim", view(path="/w/v.py"), 1)
+    desks.show("old", view(path="/w/d.py"))
+    assert [one.failure.path for one in desks.offers()] == ["/w/v.py", "/w/d.py", "/w/b.py"]
+
+
 def test_an_offer_is_the_same_whatever_else_the_editor_shows() -> None:
     one = offering(only(view(), DIAGNOSTIC))
     assert one == offering(only(view(version=9, cursor=2, diagnostics=(at(0), DIAGNOSTIC)), DIAGNOSTIC))

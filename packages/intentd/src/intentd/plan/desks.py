@@ -30,20 +30,28 @@ class _Used:
 
 
 class Desks:
-    """The views of all editors, the one used last at the end; of those that nobody has used the one shown first."""
+    """The views of all editors, the one used last at the end; of those that nobody has used the one shown first.
+
+    Of an editor that never tells of use it is the one shown last.
+    """
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, str], _Used] = {}
+        self._telling: set[str] = set()
 
     def show(self, editor: str, view: View, used: float = 0.0) -> None:
         """`used` says when. One that has nothing to ask about takes no place."""
         shown = _Used(view, used)
-        views = {(editor, view.path): shown} | self._views | {(editor, view.path): shown}
+        if used:
+            self._telling.add(editor)
+        self._views.pop((editor, view.path), None)
+        mine = {(editor, view.path): shown}
+        views = mine | self._views if editor in self._telling else self._views | mine
         if next(_offers(view), None) is None:
             del views[editor, view.path]
         self._views = dict(sorted(views.items(), key=lambda one: one[1].at))
-        mine = [key for key in self._views if key[0] == editor]
-        for key in mine[:-MAX_VIEWS]:
+        keys = [key for key in self._views if key[0] == editor]
+        for key in keys[:-MAX_VIEWS]:
             del self._views[key]
 
     def close(self, editor: str, path: str) -> bool:
@@ -52,6 +60,7 @@ class Desks:
 
     def leave(self, editor: str) -> bool:
         """The editor has gone. Whether it had shown something."""
+        self._telling.discard(editor)
         mine = [key for key in self._views if key[0] == editor]
         for key in mine:
             del self._views[key]
