@@ -296,6 +296,10 @@ KINDS: dict[str, tuple[Make, tuple[str, ...]]] = {
         lambda r: r.choice(["correct", "horse", "battery"]) + r.choice(["pony", "river", "stone"]),
         ("helm install --set db.password={}",),
     ),
+    "entry of a container": (
+        lambda r: draw(r, BASE62 + "!#%&*", r.randrange(9, 18)),
+        ('- name: DB_PASSWORD\n  value: "{}"', '{{\n  "name": "DB_PASSWORD",\n  "value": "{}"\n}},'),
+    ),
     "uuid key": (lambda r: str(uuid.UUID(bytes=r.randbytes(16), version=4)), ('api_key = "{}"', "HEROKU_API_KEY={}")),
 }
 

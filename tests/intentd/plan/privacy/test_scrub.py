@@ -479,6 +479,15 @@ BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
         ("tool --set db.password=correcthorse", "tool --set db.password=[redacted]"),
         ("spring.datasource.password=correcthorse\n", "spring.datasource.password=[redacted]\n"),
         ('mnemonic: "' + "candy maple " * 5 + 'cake sugar"', 'mnemonic: "[redacted]"'),
+        ("smtp_pass: Summer24", "smtp_pass: [redacted]"),
+        ("pass: s3cr3t/Pa55w", "pass: [redacted]"),
+        ("db_pass: tr@ub&dor", "db_pass: [redacted]"),
+        ("db: {host: x, user: bob, pass: Tr0ub4dor3x, port: 3}", "db: {host: x, user: bob, pass: [redacted], port: 3}"),
+        ("login user: bob pass: Tr0ub4dor&3 from 10.0.0.1", "login user: bob pass: [redacted] from 10.0.0.1"),
+        ("as user bob, Pass: hunter22", "as user bob, Pass: [redacted]"),
+        ('+- name: DB_PASSWORD\n+  value: "Tr0ub4dor3x"', '+- name: DB_PASSWORD\n+  value: "[redacted]"'),
+        ('E   - name: DB_PASSWORD\nE     value: "hunter22"', 'E   - name: DB_PASSWORD\nE     value: "[redacted]"'),
+        ('> "value": "hunter22",\n> "name": "DB_PASSWORD"', '> "value": "[redacted]",\n> "name": "DB_PASSWORD"'),
     ],
 )
 def test_what_is_secret_is_taken_out_wherever_it_is_written(line: str, left: str) -> None:

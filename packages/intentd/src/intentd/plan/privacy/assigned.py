@@ -51,6 +51,7 @@ _EMPTY = re.compile(
 _PROPERTY = re.compile(r"(?!self\.|this\.|cls\.)[a-z][\w-]*(?:\.[\w-]+){2,8}=")
 _RESULT = re.compile(r"(?i:pass):[ \t]*")
 """As a test's; it may be an account's, too."""
+_COUNTED = re.compile(r"[\d.,/%]+")
 _REFERENCE = re.compile(r"[!&*]+[A-Za-z_][A-Za-z_.]*")
 """As C and YAML write it; a shell does not."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
@@ -161,7 +162,7 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
             return False
         told = _MESSAGE.match(text) or head.string[value.start - 1] == "`"  # A shell runs what stands in backticks.
         return " " not in text or "phrase" in head[0].lower() or (digit and not told)
-    if _RESULT.fullmatch(head[0]) and not (is_no_word(text) and value.last and "/" not in text):
+    if _is_result(text, head):
         return False
     exact = in_environment(head) or _is_field(value, head) or _is_property(value, head)
     if _is_code(text, value, exact) or _DOTTED.fullmatch(text):
@@ -175,6 +176,15 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
     if _IDENTIFIER.fullmatch(text):
         return len(text) >= 5 and ((digit and (value.last or _is_told(value, head))) or (value.last and is_mixed(text)))
     return len(text) >= 5 and (digit or odd) and not text.isdigit()
+
+
+def _is_result(text: str, head: re.Match[str]) -> bool:
+    """Whether it is what a test came to: numbers, or behind a capital the path of a test."""
+    before = _before(head)
+    if not _RESULT.fullmatch(head[0]) or re.search(r"[\w.-]\Z", before):
+        return False
+    path = "/" in text and not is_no_word(text)
+    return bool(_COUNTED.fullmatch(text)) or (head[0][0].isupper() and (path or before.endswith("--- ")))
 
 
 def _is_code(text: str, value: Value, exact: bool) -> bool:

@@ -68,14 +68,17 @@ _NAMED = (
     r"(?P<name>[\w.-]{0,40}?(?i:(?P<password>passw(?:or)?d|passphrase)|(?P<secret>secrets?|api_?key)|(?P<token>tokens?))"
     rf"{_SUFFIX}{_MORE})[\"']?"
 )
+_APART = r"(?:\s|\n(?:[+\->|│#*]|E(?=[ \t]))){0,40}"
+"""Between the two, also where a diff or a quotation puts marks before each line."""
 BEFORE = re.compile(
-    r"\b(?i:value)[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?P<value>[^\s\"',{}]{3,200})[\"']?,?\s{0,40}[\"']?\b(?i:name|key)[\"']?"
-    rf"\s{{0,4}}[:=]\s{{0,4}}[\"']?{_NAMED}(?![\w.-])"
+    rf"\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?P<value>[^\s\"',{{}}]{{3,200}})[\"']?,?{_APART}[\"']?"
+    rf"\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?{_NAMED}(?![\w.-])"
 )
 """As in `{"value": "…", "name": "DB_PASSWORD"}`."""
 PAIR = re.compile(
     rf"(?:\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?|[\"']){_NAMED}"
-    r"(?:(?:,|\s?[:=]\s?\{)?\s{0,40}[\"']?\b(?i:value)[\"']?\s{0,4}[:=]|\s?\{[^{}]{0,200}?\bdefault\s{0,4}=)\s{0,4}"
+    rf"(?:(?:,|\s?[:=]\s?\{{)?{_APART}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]"
+    r"|\s?\{[^{}]{0,200}?\bdefault\s{0,4}=)\s{0,4}"
 )
 """As in `{"name": "DB_PASSWORD", "value": "…"}`, and a variable of Terraform."""
 TIGHT = re.compile(r"\w=\Z")
