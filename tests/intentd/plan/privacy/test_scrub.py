@@ -224,6 +224,11 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "'password' => 'hashed',",
         'await resetPassword("bob@example.com")',
         "authorization: token\npermissions: read",
+        "authorization: token\n  permissions: read",
+        "AUTH = ['dep:oauth2', 'reqwest/json2']",
+        "PWD=/app",
+        "cd $PWD; PWD=/srv/work; make",
+        "errors = 'Password cannot be longer than 72 bytes'",
         "# Reads the --password option.",
         "find /var/lib/mysql -type f -print0",
         "glib-2.78.4-h783c2da_0.conda",
@@ -479,6 +484,34 @@ BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
         ("tool --set db.password=correcthorse", "tool --set db.password=[redacted]"),
         ("spring.datasource.password=correcthorse\n", "spring.datasource.password=[redacted]\n"),
         ('mnemonic: "' + "candy maple " * 5 + 'cake sugar"', 'mnemonic: "[redacted]"'),
+        ('WIFI_PASSWORD="the blue horse 42 runs"', 'WIFI_PASSWORD="[redacted]"'),
+        ('"password": "Winter is coming 2024!"', '"password": "[redacted]"'),
+        ('ADMIN_KEY="opensesame-please"', 'ADMIN_KEY="[redacted]"'),
+        ("DB_KEY='tr@ub&dor'", "DB_KEY='[redacted]'"),
+        ('AUTH_KEY = "Summer24"', 'AUTH_KEY = "[redacted]"'),
+        ("hostapd_1  | wpa_passphrase=correcthorsebattery", "hostapd_1  | wpa_passphrase=[redacted]"),
+        ("conf:12:wpa_passphrase=correcthorsebattery", "conf:12:wpa_passphrase=[redacted]"),
+        ("psk=correcthorse # home", "psk=[redacted] # home"),
+        (
+            'if password == (os.environ.get("X") or "correcthorse"):',
+            'if password == (os.environ.get("X") or "[redacted]"):',
+        ),
+        ('x = password == "" ? "hunter22x" : y', 'x = password == "" ? "[redacted]" : y'),
+        ('auth=("bob", "hunter22x", realm)', 'auth=("bob", "[redacted]", realm)'),
+        ('auth=("bob", "correcthorse".encode())', 'auth=("bob", "[redacted]".encode())'),
+        ('auth=("bob", "hunter22x" if a else b)', 'auth=("bob", "[redacted]" if a else b)'),
+        ('auth: ["bob", "s3cr3t/Pa55w"]', 'auth: ["bob", "[redacted]"]'),
+        ("DB_PASSWORD=${A:-${B:-${C:-${D:-${E:-hunter22x}}}}}", "DB_PASSWORD=${A:-${B:-${C:-${D:-${E:-[redacted]}}}}}"),
+        ("MYSQL_PWD=/aB9xQ2z", "MYSQL_PWD=[redacted]"),
+        ("Server=x;Pwd=/aB9xQ2;", "Server=x;Pwd=[redacted];"),
+        ("Authorization: Basic\n  xK9#mPqL2vR8w", "Authorization: Basic\n  [redacted]"),
+        ("E   default login bob password hunter22", "E   default login bob password [redacted]"),
+        ('user.set_password("P@ssw0rd.com")', 'user.set_password("[redacted]")'),
+        ('password = "ssh-hunter22"', 'password = "[redacted]"'),
+        ('password: "string:hunter22"', 'password: "[redacted]"'),
+        ("Set-Cookie: sid[x]=abcdefghijklmnop1234", "Set-Cookie: [redacted]"),
+        ('x = ("DB_PASS"\n     "WORD=hunter22")', 'x = ("DB_PASS"\n     "WORD=[redacted]")'),
+        ("mysql -u root -printer99x shop", "mysql -u root -p[redacted] shop"),
         ("smtp_pass: Summer24", "smtp_pass: [redacted]"),
         ("pass: s3cr3t/Pa55w", "pass: [redacted]"),
         ("db_pass: tr@ub&dor", "db_pass: [redacted]"),
@@ -503,6 +536,9 @@ def test_the_line_behind_a_secret_stays_unless_a_terminal_broke_the_row(behind: 
     assert scrub(f"- DB_PASSWORD=hunter22\n{behind}").text == f"- DB_PASSWORD=[redacted]\n{behind}"
     row = "export SHOP_DATABASE_PASSWORD=correct"
     assert scrub(f"{row}\nhorse\nls\n").text == "export SHOP_DATABASE_PASSWORD=[redacted]\n[redacted]\nls\n"
+    wide = "日本語の設定ファイルを読み込んでいます DB_PASSWORD="
+    rest = "thorsebatterystaplethorsebatterystaplexxxxxxxx"
+    assert scrub(f"{wide}correc\n{rest}").text == f"{wide}[redacted]\n[redacted]"
 
 
 def test_a_secret_of_any_length_is_taken_out_whole() -> None:

@@ -38,12 +38,14 @@ _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 """Where a field stands alone in a test's title, or in the address of a page."""
 _JOIN = re.compile(r"\bjoin\(")
 _COMPARED = re.compile(r"[=!]==?[ \t]*\Z")
+_MADE = re.compile(r"[\w.]{0,80}\(")
+"""Behind a comparison: what it is made with, and no condition's branch."""
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
     r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
     r"|([*xX.#_\-•?0])\1*|\[redacted\].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
-    r"|required|optional|hashed|(?:required|nullable|sometimes|string|confirmed|bail)[|:].*|(?:option|flag|argument)s?[.,:]?|ssh-\w+"
+    r"|required|optional|hashed|(?:required|nullable|sometimes|string|confirmed|bail)\|.*|(?:option|flag|argument)s?[.,:]?|ssh-(?:rsa|dss|ed25519)"
     r"|secret|password|passwd|token|key|value|your[\w .-]*|my-?(?:password|secret|token|key)"
     r"|(?:u?int|float|utf-?|cp|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
     r"|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
@@ -56,14 +58,12 @@ _REFERENCE = re.compile(r"[!&*]+[A-Za-z_][A-Za-z_.]*")
 """As C and YAML write it; a shell does not."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}")
-_MESSAGE = re.compile(
-    r"(?i)(?=(?:[^ ]* ){3}).*?\b(?:must|should|least|most|characters?|is|be|the|your|not|cannot|than|between)\b"
-)
+_MESSAGE = re.compile(r"(?i)(?=(?:[^ ]* ){3}).*?\b(?:must|should|at least|at most|characters?|cannot)\b")
+"""What says a rule; a passphrase is a sentence, too."""
 _HASH = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_OF_ANYTHING = re.compile(
-    r"(?i)(?:service|account|auth|client|database|db|root|shared|admin|deploy|license|ssh|consumer|storage)[_-]?key"
-)
-"""What is found by such a key is as often called so: a word says nothing then."""
+_OF_ANYTHING = re.compile(r"(?i)(?:service|account|client|database|db|storage)[_-]?key")
+"""What is found by such a key is as often called so: words say nothing then."""
+_WORDS = re.compile(r"[\w.]+(?:[-_/:.][\w.]+)+")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_\-.~%:$!]+")
 _PATH = re.compile(
     r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+"
@@ -77,7 +77,7 @@ def assigned(view: View, across: bool) -> Iterator[Found]:
     """The values that are secret by their name; `across`: only split names."""
     for pattern in (HEAD,) if across else (HEAD, FLAG, ELEMENT, PAIR, BEFORE):
         begin = done = 0
-        looked = dict[tuple[Weight, bool, bool], tuple[int, int]]()
+        looked = dict[tuple[Weight, bool, bool, bool], tuple[int, int]]()
         for head in heads(view.text) if pattern is HEAD else pattern.finditer(view.text):
             if begin <= head.end() < done:  # It stands in a value that is taken out.
                 continue
@@ -89,24 +89,30 @@ def assigned(view: View, across: bool) -> Iterator[Found]:
             value = value_of(view.text, head) if weight else None
             found = [*_taken(view.text, head, value, weight, pattern is not HEAD)] if weight and value else []
             begin, done = (found[0][1], found[-1][2]) if found else (begin, done)
-            if weight and weight != "key" and pattern is HEAD and not head["listed"] and not _COMPARED.search(head[0]):
+            if weight and weight != "key" and pattern is HEAD and not head["listed"]:
                 at = value.start + len(value.text) + 1 if value and value.quoted else head.end()
                 plain = bool(found) or (value is not None and value.text.startswith("[redacted]"))
-                said = weight, bool(further(head)), plain
+                chosen = bool(_COMPARED.search(head[0])) and not _MADE.match(view.text, head.end())
+                said = weight, bool(further(head)), plain, chosen
                 last, known = looked.get(said, (0, 0))
                 if not last <= at < known:  # A name before it has had the same expression.
-                    more, known = _behind(view.text, head, at, weight, plain)
+                    more, known = _behind(view.text, head, at, weight, plain, chosen)
                     looked[said] = at, known
                     found += more
             yield from found
 
 
-def _behind(text: str, head: re.Match[str], at: int, weight: Weight, plain: bool) -> tuple[list[Found], int]:
-    """What is secret in the rest of the expression, and to where that is known; `plain`: it has a value before it."""
+def _behind(
+    text: str, head: re.Match[str], at: int, weight: Weight, plain: bool, chosen: bool
+) -> tuple[list[Found], int]:
+    """What is secret in the rest of the expression, and to where that is known.
+
+    `plain`: it has a value before it. `chosen`: by a comparison, so that a word is no value.
+    """
     parts, known = literals(text, at)
     found = list[Found]()
     for literal, is_value in parts:
-        if is_value or (not plain and is_no_word(literal.text[:MAX_JUDGED])):
+        if (is_value and not chosen) or ((is_value or not plain) and is_no_word(literal.text[:MAX_JUDGED])):
             found += _taken(text, head, literal, weight, False)
     joined = "".join(literal.text for literal, _ in parts)
     if (looks_random(joined, 10) or is_mixed(joined)) and _JOIN.search(text, head.end(), at + MAX_EXPRESSION):
@@ -160,7 +166,8 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
     if value.quoted:
         if len(text) < 3 or text.endswith((":", "?")):
             return False
-        told = _MESSAGE.match(text) or head.string[value.start - 1] == "`"  # A shell runs what stands in backticks.
+        message = _MESSAGE.match(text) and not in_environment(head)
+        told = message or head.string[value.start - 1] == "`"  # A shell runs what stands in backticks.
         return " " not in text or "phrase" in head[0].lower() or (digit and not told)
     if _is_result(text, head):
         return False
@@ -241,7 +248,8 @@ def _is_plain_secret(text: str, value: Value, head: re.Match[str]) -> bool:
     if value.quoted:
         if is_no_word(text) or is_mixed(text):
             return True
-        return " " not in text and not is_code(text, cut=False) and not _OF_ANYTHING.match(head["secret"])
+        name = not in_environment(head) and _WORDS.fullmatch(text) and _OF_ANYTHING.match(head["secret"])
+        return " " not in text and not is_code(text, cut=False) and not name
     exact = in_environment(head) or _is_field(value, head)
     if _is_code(text, value, exact and (is_no_word(text) or not BRACKETS.search(text))):
         return False

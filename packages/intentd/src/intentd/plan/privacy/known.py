@@ -116,6 +116,9 @@ def _service(pattern: str, hint: str = "") -> Form:
 
 
 _TEXT = r"\s?[\"'][^\"'\n]{1,100}[\"'],"
+_WORDS = r"[A-Za-z]{1,40}\d{0,3}(?:[/:-][A-Za-z]{1,40}\d{0,3}){1,9}"
+_NO_SECRET = rf"o?auth|[\w.\[\],-]{{1,80}}[<>=~!]=|(?:\w{{1,20}}:[\w-]{{1,40}}|{_WORDS})[\"']"
+"""A way to sign in, a package, or the path of a page, as lists of them hold."""
 _NAME_AND_SECRET = rf"{_TEXT}\s{{0,4}}[\"']([^\"'\n]{{3,200}})\n?[\"']"
 
 _OWN = (
@@ -132,11 +135,12 @@ _OWN = (
         r"[A-Za-z0-9]{32,}",
     ),
     _own("Token in an address", "://", r"://([\w~-]{20,200})@", 1, random=True),
+    _own("Credentials in a call", "auth", rf"auth[\"']?\s?[=:]\s?\({_NAME_AND_SECRET}", 1),
     _own(
         "Credentials in a call",
         "auth",
         rf"(?i)auth[\"']?\s?[=:]\s?"
-        rf"(?:\(|\[(?={_TEXT}\s{{0,4}}[\"'](?!o?auth)[^\"'\n>=<:/]{{0,200}}?\d[^\"'>=<:/]{{0,200}}[\"'])){_NAME_AND_SECRET}\s?,?\s?[)\]]",
+        rf"(?:\(|\[(?={_TEXT}\s{{0,4}}[\"'](?!{_NO_SECRET})[^\"'\n]{{0,200}}?\d)){_NAME_AND_SECRET}\s?,?\s?[)\]]",
         1,
     ),
     _own(
@@ -151,8 +155,8 @@ _OWN = (
         "Password in a call",
         "password(",
         r"(?i)(?:(?:check|change|make|verify|hash|with)_?password\(\s?"
-        r"|(?:set|reset|update)_?password\(\s?(?![\"'][^\"'\n]{1,200}[\"'],\s{0,4}[\"']))"
-        r"[\"'](?!password\b|[\w.+-]{1,60}@[\w.-]{1,60}\.[a-z]{2,9}[\"'])([^\"'\n]{3,200})[\"']",
+        r"|(?:(?<!re)set|reset(?!_?password\(\s?[\"'][\w.+-]{1,60}@[\w.-]{1,60}\.[a-z]{2,9}[\"'])|update)_?password\(\s?"
+        r"(?![\"'][^\"'\n]{1,200}[\"'],\s{0,4}[\"']))[\"'](?!password\b)([^\"'\n]{3,200})[\"']",
         1,
     ),
     _own(
@@ -173,7 +177,7 @@ _OWN = (
     _own(
         "mysql",
         "mysql",
-        r"\bmysql\w*\b[^\n]{0,200}?\s-p(?!rint|ath\b|erm\b|rune\b)[\"']?([^\s\"']{4,})",
+        r"\bmysql\w*\b[^\n]{0,200}?\s-p(?!rint[0f]?\b|ath\b|erm\b|rune\b)[\"']?([^\s\"']{4,})",
         1,
         split=False,
     ),
@@ -188,8 +192,8 @@ _OWN = (
     _own(
         "WPA",
         "p",
-        r"(?m)^[+-]?[ \t]{0,40}(?:wpa_)?(?:psk|passphrase)=[\"']?"
-        r"(?![\w.]{0,60}(?:psk|passphrase))([^\s\"',()]{8,64})[\"']?\s{0,4}$",
+        r"(?m)^[^\n(,=]{0,80}?(?<![\w.-])(?:wpa_)?(?:psk|passphrase)=[\"']?"
+        r"(?![\w.]{0,60}(?:psk|passphrase))([^\s\"',()]{8,64})[\"']?[ \t]{0,40}(?:$|[ \t]#)",
         1,
         split=False,
     ),
@@ -293,7 +297,8 @@ _OWN = (
         "Authorization",
         "auth",
         r"(?i)authorization[\"']?\s{0,4}(?:[:=,]\s{0,4}|(?<=\s)(?=[\"']))"
-        r"[\[bfr]?[\"']?\n?(?:bearer|basic|token|digest|apikey)[ \t]+\n?([^\s\"',;\]]{8,})",
+        r"[\[bfr]?[\"']?\n?(?:bearer|basic|token|digest|apikey)"
+        r"(?:[ \t]+\n?|[ \t]*\n[ \t]{1,40}(?![\w-]{1,40}:\s))([^\s\"',;\]]{8,})",
         1,
     ),
     _own("Authorization", "authorization", r"(?i)authorization[\"']?\s?[:=]\s?[\"']?([\w.+/=~-]{16,})", 1, random=True),
@@ -301,14 +306,14 @@ _OWN = (
     _own(
         "Cookie",
         "cookie",
-        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"'(){}\[\],<>]{1,100}=(?!>)[^\s;\"']{16,}[^\n\"']*)",
+        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"'(){}\[\],<>]{1,100}(?:\[[\w.-]{0,40}\])?=(?!>)[^\s;\"']{16,}[^\n\"']*)",
         1,
         split=False,
     ),
     _own(
         "netrc",
         "login",
-        r"(?im)(?:\bmachine\s+\S+|^[+-]?[ \t]*default)\s+login\s+\S+\s+password\s+(\S+)",
+        r"(?i)\b(?:machine\s+\S+|default(?=\s+login\s+(?!(?:and|or|name)\b)))\s+login\s+\S+\s+password\s+(\S+)",
         1,
         split=False,
     ),

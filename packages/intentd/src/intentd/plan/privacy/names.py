@@ -87,9 +87,10 @@ _GLUED = re.compile(
     r"(?:[A-Z0-9]+_)*(?!(?:BY|COM|ENCOM|TRES|SUR|OVER|UNDER|MULTI|LAST|RENDER)PASS|OLDPWD)[A-Z0-9]+(?:PASS|PWD|PW)"
 )
 """As in DBPASS (and dbpass): the names of variables, but not the words and the passes of a compiler."""
-_PLACE = re.compile(r"[\"'`]?(?:~|\.{1,2})?(?:/[\w.@-]*+)++(?![^\s\"'`,;<>])")
-_PLACE_OR_NUMBER = re.compile(rf"{_PLACE.pattern}|[\"'`]?\d++(?![^\s\"'`,;<>])")
+_PLACE_OR_NUMBER = re.compile(r"[\"'`]?(?:(?:~|\.{1,2})?(?:/[\w.@-]*+)++|\d++)(?![^\s\"'`,;<>])")
 """What MYPWD and MAXPASS hold."""
+_FOLDER = re.compile(r"[\"'`]?(?:~|\.{1,2})?(?:(?:/[\w.@-]++){2,}+/?|/[a-z]*+/?)(?![^\s\"'`,;<>]|;\S)")
+"""What PWD holds: more than one word, or a word of small letters."""
 _OF_ACCOUNT = re.compile(
     r"(?i)db|database|sql|mysql|postgres|pg|redis|mongo|smtp|imap|e?mail|ftp|ssh|ldap|vpn|wifi|users?|admin|root|login"
     r"|account|auth|app"
@@ -128,7 +129,12 @@ def weight_of(text: str, head: re.Match[str]) -> Weight | None:
             weight == "password" and _OF_ACCOUNT.fullmatch(_PARTS.split(before)[-1])
         )
         return weight if variable and not _PLACE_OR_NUMBER.match(text, head.end()) else None
-    if head[weight].lower() == "pwd" and _PLACE.match(text, head.end()):
+    if (
+        head[weight] in ("pwd", "PWD")
+        and not before
+        and text[word - 1 : word] != ";"
+        and _FOLDER.match(text, head.end())
+    ):
         return None
     more = further(head)
     parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []

@@ -5,6 +5,7 @@ two literals together; a coloured string is printed with its codes spelled out. 
 """
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
@@ -18,6 +19,9 @@ _LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}\Z")
 _TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
 _COLOUR = re.compile(r"(?:\\(?:x1[bB]|033|u001[bB]|e)\[[0-9;]{0,20}m)+")
 
+_CODE = re.compile(r"([\"'`])[ \t]{0,8}[+.&\\]?[ \t]{0,8}\n[ \t]*[+\->|]?[ \t]*[fbrFBR]?\1")
+"""Between two literals that code puts together."""
+MAX_WIDTH = 1_000
 MIN_WIDTH = 30
 """Of a terminal, in columns: shorter lines end where they are meant to."""
 
@@ -62,16 +66,30 @@ class View:
     def is_whole(self, start: int, end: int) -> bool:
         """Whether each gap inside the view's `start` to `end` is where code or a terminal cut a word in two."""
         gaps = ((self.at(join - 1) + 1, self.at(join)) for join in self.joins(start, end))
-        return all("\n" not in self.plain[begin:stop] or is_cut(self.plain, begin, stop) for begin, stop in gaps)
+        return all(
+            "\n" not in self.plain[begin:stop]
+            or is_cut(self.plain, begin, stop)
+            or _CODE.fullmatch(self.plain, begin, stop)
+            for begin, stop in gaps
+        )
 
 
 def is_cut(text: str, end: int, begin: int) -> bool:
     """Whether the line that stops at `end` is a terminal's full row, which goes on at `begin`."""
     if text[end:begin] == "\\\n":
         return True
-    width = end - text.rfind("\n", 0, end) - 1
-    below = text.find("\n", begin, begin + width + 1)
-    return text[end:begin] == "\n" and width >= MIN_WIDTH and (below >= 0 or len(text) - begin <= width)
+    if text[end:begin] != "\n":
+        return False
+    row = text[text.rfind("\n", 0, end) + 1 : end]
+    below = text[begin : begin + 2 * len(row) + 1].partition("\n")[0]
+    return _columns(row) >= MIN_WIDTH and _columns(below) <= _columns(row)
+
+
+def _columns(row: str) -> int:
+    """How wide it is on a terminal; no row of one is longer than MAX_WIDTH."""
+    if row.isascii() or len(row) > MAX_WIDTH:
+        return len(row)
+    return len(row) + sum(unicodedata.east_asian_width(char) in "WF" for char in row)
 
 
 def whole(text: str) -> View:
