@@ -541,6 +541,20 @@ def test_the_line_behind_a_secret_stays_unless_a_terminal_broke_the_row(behind: 
     assert scrub(f"{wide}correc\n{rest}").text == f"{wide}[redacted]\n[redacted]"
 
 
+def test_what_pytest_shows_of_a_secret_without_its_middle_is_taken_out() -> None:
+    """I3: where it stands whole elsewhere in the text, or begins as a token does; not what only has three dots."""
+    key = "sk-" + "proj-abcdEF12gh34IJ56kl78MN90opQR3456789ABCDEF"
+    told = f"E       AssertionError: assert '{key[:12]}...{key[-13:]}' == 'x'\nE         - x\nE         + {key}\n"
+    left = f"E       AssertionError: assert '{REDACTED}' == 'x'\nE         - x\nE         + {REDACTED}\n"
+    assert scrub(told).text == left
+    assert scrub("assert 'corr...tery' == 'x'\nDB_PASSWORD=correcthorsebattery\n").text == (
+        f"assert '{REDACTED}' == 'x'\nDB_PASSWORD={REDACTED}\n"
+    )
+    assert scrub("assert 'gh" + "p_aB3dE5fG7...W0xY1zA2' == 'x'").text == f"assert '{REDACTED}' == 'x'"
+    shown = "loading...\nassert 'correct or ...or battery' == 'x'\nask-me-Later...Then1 sk-learn...\n"
+    assert scrub(f"{shown}DB_PASSWORD=correcthorsebattery\n").text == f"{shown}DB_PASSWORD={REDACTED}\n"
+
+
 def test_a_secret_of_any_length_is_taken_out_whole() -> None:
     """I3: also what is longer than what it takes to judge it."""
     secret = "a1B2c3D4" * 400

@@ -124,6 +124,13 @@ _NAME_AND_SECRET = rf"{_TEXT}\s{{0,4}}[\"']([^\"'\n]{{3,200}})\n?[\"']"
 _OWN = (
     _service(rf"(?:{_SERVICES})[A-Za-z0-9_.=+/-]{{20,}}"),
     _own("Service Token", "", r"(?<![\w+/-])(?:cio|EAAA|EZ[AT]K|ATCTT3)[A-Za-z0-9_-]{30,}", random=True),
+    _own(
+        "Token without its middle",  # as pytest shortens it
+        "...",
+        rf"(?<![\w-])(?:sk-|gh[opusr]_|github_pat_|xox[a-z]-|AKIA|{_SERVICES})[\w-]{{4,60}}\.\.\.[\w+/=-]{{4,60}}",
+        split=False,
+        random=True,
+    ),
     _service(r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}", ".atlasv1."),
     _service(r"pat[A-Za-z0-9]{14}\.[0-9a-f]{40,}", "pat"),
     Form("Webhook", re2.compile(r"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{5,30}/([\w-]{20,})"), "/webhooks/", 1),

@@ -5,6 +5,8 @@ and be cut afterwards: half a key does not look like one.
 """
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 
 from attrs import frozen
 
@@ -20,6 +22,12 @@ MAX_CHARACTERS = 256 * 1024
 """A longer text is not looked through, so none of it may be used."""
 OVERLAP = 24 * 1024
 """Longer than any secret that spans lines."""
+_LEFT_OUT = re.compile(r"(?<!\.)\.{3}(?!\.)")
+"""As pytest writes it in the middle of a literal that is long."""
+MAX_SHOWN = 60
+MIN_SHOWN = 4
+MIN_SHOWN_ALONE = 6
+MIN_SHORTENED = 12
 
 
 @frozen
@@ -83,7 +91,31 @@ def _find(text: str) -> dict[Span, str]:
     for view, across in (*((view, False) for view in uncoloured(text)), *((view, True) for view in views)):
         for kind, start, end in (*known(view, across), *assigned(view, across)):
             found |= dict.fromkeys(view.spans(start, end), kind)
-    return found
+    return found | dict.fromkeys(_shortened(text, {text[span.start : span.end] for span in found}), "shortened")
+
+
+def _shortened(text: str, secrets: set[str]) -> Iterator[Span]:
+    """What is left of a secret where its middle is left out, and it stands whole elsewhere in the text."""
+    long = [secret for secret in secrets if len(secret) >= MIN_SHORTENED]
+    if not long:
+        return
+    firsts = sorted(secret[:MAX_SHOWN] for secret in long)
+    lasts = sorted(secret[: -MAX_SHOWN - 1 : -1] for secret in long)
+    for gap in _LEFT_OUT.finditer(text):
+        start, end = gap.span()
+        before = _shown(text[max(0, start - MAX_SHOWN) : start].rpartition("...")[2], firsts)
+        behind = _shown(text[end : end + MAX_SHOWN].partition("...")[0][::-1], lasts)
+        if max(before, behind) >= MIN_SHOWN_ALONE or min(before, behind) >= MIN_SHOWN:
+            yield Span(start - before, end + behind)
+
+
+def _shown(part: str, firsts: list[str]) -> int:
+    """How many characters at the end of the part one of the secrets begins with; 0 for fewer than MIN_SHOWN."""
+    for at in range(len(part) - MIN_SHOWN + 1):
+        begin = bisect_left(firsts, part[at:])
+        if begin < len(firsts) and firsts[begin].startswith(part[at:]):
+            return len(part) - at
+    return 0
 
 
 def _redact(text: str, spans: list[Span]) -> str:
