@@ -541,6 +541,20 @@ def test_the_line_behind_a_secret_stays_unless_a_terminal_broke_the_row(behind: 
     assert scrub(f"{wide}correc\n{rest}").text == f"{wide}[redacted]\n[redacted]"
 
 
+@pytest.mark.parametrize(
+    "behind",
+    ["--- FAIL: TestY (0.00s)\n", "FAILED tests/a.py::t\n", "DEBUG=1\n", "  make test\n", "ok  \tshop/cart 0.1s\n"],
+)
+def test_the_line_behind_a_token_stays_unless_it_goes_on_there(behind: str) -> None:
+    """I3: a reader of the output finds its lines; the rest of a token in the next line is taken out."""
+    key, word = "sk-" + "proj-abcdEF12gh34IJ56kl78MN90", "gh" + "p_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
+    for token in (key, word):
+        assert scrub(f"a_test.go:9: got {token}\n{behind}").text == f"a_test.go:9: got {REDACTED}\n{behind}"
+    assert (
+        scrub(f"a_test.go:9: got {key}\n    opQR3456789AB\n").text == f"a_test.go:9: got {REDACTED}\n    {REDACTED}\n"
+    )
+
+
 def test_what_pytest_shows_of_a_secret_without_its_middle_is_taken_out() -> None:
     """I3: where it stands whole elsewhere in the text, or begins as a token does; not what only has three dots."""
     key = "sk-" + "proj-abcdEF12gh34IJ56kl78MN90opQR3456789ABCDEF"

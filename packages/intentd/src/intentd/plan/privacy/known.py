@@ -332,6 +332,10 @@ FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
 _PLACEHOLDER = re.compile(r"\$(?:[{(]|[A-Z_][A-Z0-9_]*$|[a-z_][A-Za-z_]*$)|[{<]|%\(|\[redacted")
 _WORD = re.compile(r"[\w-]")
 _MAILBOX = re.compile(r"[a-z][a-z._-]*@")
+_NEXT_WORD = re.compile(r"[-=.+]*(?:(?:[A-Z]?[a-z]+|[A-Z]+)(?:[_./-](?:[A-Z]?[a-z]+|[A-Z]+))*)?[-=.]*")
+"""What a line begins with that is no more of a token: a word, or a rule."""
+_NEXT_RESULT = re.compile(r"[-=]{2,}|ok|FAIL|PASS|[A-Z]{5,}")
+"""The same behind a row that a terminal may have broken there: as test runners and settings write it."""
 _MORE = re.compile(r"[A-Za-z0-9_\-+/=]*(?:\.[A-Za-z0-9_\-+/=]{8,})*")
 
 
@@ -345,7 +349,7 @@ def known(view: View, across: bool) -> Iterator[tuple[str, int, int]]:
             start, end = hit.span(form.group)
             if start == end or not _counts(form, view.text[start:end]) or (form.apart and _goes_on(view, start)):
                 continue
-            if across and not _spans(view, hit, start):
+            if across and not (_spans(view, hit, start) and _is_one(form, view, hit)):
                 continue
             # A token of fixed length may be longer by now; in a closed view, what follows is another line's.
             more = _MORE.match(view.text, end) if not across and form.group == 0 else None
@@ -373,3 +377,13 @@ def _spans(view: View, hit: re.Match[str], start: int) -> bool:
     inside = [join for join in joins if join > start]
     port = bool(inside) and view.text[start : inside[0]].isdigit() and inside[0] - start <= 5
     return bool(joins) and not (port and _MAILBOX.match(view.text, inside[0]))
+
+
+def _is_one(form: Form, view: View, hit: re.Match[str]) -> bool:
+    """Whether it is more than a token at a line's end and the first word of the next line."""
+    start, end = hit.span(form.group)
+    first, *others = [join for join in view.joins(start, end) if join > start] or [end]
+    word = _NEXT_RESULT if view.is_whole(start, first + 1) else _NEXT_WORD
+    one = form.pattern.fullmatch(view.text, hit.start(), first)
+    fits = one is not None and _counts(form, one[form.group])
+    return first == end or not fits or word.fullmatch(view.text, first, (*others, end)[0]) is None
