@@ -332,7 +332,7 @@ FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
 _PLACEHOLDER = re.compile(r"\$(?:[{(]|[A-Z_][A-Z0-9_]*$|[a-z_][A-Za-z_]*$)|[{<]|%\(|\[redacted")
 _WORD = re.compile(r"[\w-]")
 _MAILBOX = re.compile(r"[a-z][a-z._-]*@")
-_NEXT_WORD = re.compile(r"[-=.+]*(?:(?:[A-Z]?[a-z]+|[A-Z]+)(?:[_./-](?:[A-Z]?[a-z]+|[A-Z]+))*)?[-=.]*")
+_NEXT_WORD = re.compile(r"[-=.+]*+(?:(?:[A-Z]?[a-z]++|[A-Z]++)(?:[_./-](?:[A-Z]?[a-z]++|[A-Z]++))*+)?+[-=.]*+")
 """What a line begins with that is no more of a token: a word, or a rule."""
 _NEXT_RESULT = re.compile(r"[-=]{2,}|ok|FAIL|PASS|[A-Z]{5,}")
 """The same behind a row that a terminal may have broken there: as test runners and settings write it."""

@@ -19,7 +19,7 @@ _LINE_END = re.compile(r"[\"'`]?[ \t]{0,8}[+.&\\]?[ \t]{0,8}\Z")
 _TWO_LITERALS = re.compile(r"\"[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?\"|'[ \t]{0,8}[+.&]?[ \t]{0,8}[fbrFBR]?'")
 _COLOUR = re.compile(r"(?:\\(?:x1[bB]|033|u001[bB]|e)\[[0-9;]{0,20}m)+")
 
-_CODE = re.compile(r"([\"'`])[ \t]{0,8}[+.&\\]?[ \t]{0,8}\n[ \t]*[+\->|]?[ \t]*[fbrFBR]?\1")
+_CODE = re.compile(r"([\"'`])[ \t]{0,8}[+.&\\]?[ \t]{0,8}\n[ \t]*+[+\->|]?+[ \t]*+[fbrFBR]?\1")
 """Between two literals that code puts together."""
 MAX_WIDTH = 1_000
 MIN_WIDTH = 30
