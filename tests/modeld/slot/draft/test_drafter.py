@@ -88,14 +88,19 @@ def test_the_tape_may_be_shown_in_chunks_or_at_once() -> None:
     assert chunks.propose(history, 9) == whole.propose(history, 9)
 
 
+def lose(drafter: Drafter) -> None:
+    """More than a probe may cost."""
+    drafter.ledger.enter(accepted=0, seconds=1.0, single=0.1)
+    assert not drafter.ledger.on
+
+
 def test_while_the_ledger_is_off_nothing_is_drafted() -> None:
     """D3: drafting never makes generation slower beyond the probe's budget."""
     file = noise(12, 100)
     drafter = new()
     drafter.follow(ids(file))
     drafter.begin()
-    while drafter.ledger.on:
-        drafter.ledger.enter(accepted=0, seconds=1.0, single=0.1)
+    lose(drafter)
     assert drafter.propose(ids([*file, *file[:8]]), 9) == []
 
 
@@ -105,8 +110,7 @@ def test_steps_without_drafts_bring_the_next_try_nearer_and_another_answer_waits
     drafter.follow(ids(file))
     for _ in range(4):
         drafter.ledger.rest(LONGEST_REST)
-        while drafter.ledger.on:
-            drafter.ledger.enter(accepted=0, seconds=1.0, single=0.1)
+        lose(drafter)
     drafter.begin()
     for said in range(9, 9 + FIRST_REST):
         assert drafter.propose(ids([*file, *file[:said]]), 9) == []
