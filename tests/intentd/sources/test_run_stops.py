@@ -7,6 +7,7 @@ import subprocess
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -100,11 +101,8 @@ def is_in_front(pid: int) -> bool:
     return fields[2] == fields[5]
 
 
-@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
-def test_what_reads_and_is_continued_behind_its_shells_back_reads_on_after_fg(
-    open_screen: Open, tmp_path: Path
-) -> None:
-    """I1: what it reads stops it, as without us; else it waited for keys that never come."""
+def stopped_reader(open_screen: Open, tmp_path: Path) -> tuple[Any, int]:
+    """A shell with job control in which Ctrl-Z was just typed to a wrapped command that reads, and that one's pid."""
     screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
     screen.until(b"ready> ")
     file = tmp_path / "pid"
@@ -112,6 +110,15 @@ def test_what_reads_and_is_continued_behind_its_shells_back_reads_on_after_fg(
     screen.until(b"started\r\n")
     pid = int(file.read_text())
     screen.type(b"\x1a")
+    return screen, pid
+
+
+@pytest.mark.skipif(BASH is None, reason="needs a shell with job control")
+def test_what_reads_and_is_continued_behind_its_shells_back_reads_on_after_fg(
+    open_screen: Open, tmp_path: Path
+) -> None:
+    """I1: what it reads stops it, as without us; else it waited for keys that never come."""
+    screen, pid = stopped_reader(open_screen, tmp_path)
     screen.until(b"Stopped")
     screen.until(b"ready> ", screen.seen.index(b"Stopped"))
     deadline = time.monotonic() + LIMIT_S
@@ -136,13 +143,7 @@ def test_what_reads_and_is_continued_behind_its_shells_back_reads_on_after_fg(
 
 def test_a_key_that_signals_behind_fg_reaches_the_command(open_screen: Open, tmp_path: Path) -> None:
     """I1: also where the command's terminal is not given back to it yet."""
-    screen = open_screen([BASH, "--norc", "--noprofile", "-i"], wrapped=False, env={"PS1": "ready> "})
-    screen.until(b"ready> ")
-    file = tmp_path / "pid"
-    screen.type(f"{' '.join(WRAPPER)} {SH} -c 'echo $$ >{file}; echo started; exec cat'\r".encode())
-    screen.until(b"started\r\n")
-    pid = int(file.read_text())
-    screen.type(b"\x1a")
+    screen, pid = stopped_reader(open_screen, tmp_path)
     screen.until(b"ready> ", screen.seen.index(b"started"))
     while is_in_front(pid):
         time.sleep(0.01)
