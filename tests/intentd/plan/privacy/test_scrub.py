@@ -213,7 +213,7 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         "const STORAGE_KEY = 'todos-v2'",
         'SERVICE_KEY = "payments-api"',
         'client_key = "customer_id"',
-        "PWD=/srv/work/project",
+        "PWD=/my/work/project",
         '"PWD": "/srv/app",',
         "    --- PASS: TestLogin/bad_password#01 (0.00s)",
         "PASS: tests/basic.sh",
