@@ -4,10 +4,10 @@ The contents of the operation's session advance here, and only by what the engin
 that is resident or was sent. A guess changes nothing but the session's ghost.
 """
 
+import struct
 from functools import partial
 from hashlib import blake2b
 
-import numpy as np
 from attrs import define, evolve, field
 
 from modeld.contents import NOTHING, Contents, chat_of
@@ -234,4 +234,4 @@ def _hashed(lane: str) -> str:
 
 
 def _as_bytes(ids: tuple[int, ...]) -> bytes:
-    return np.asarray(ids, np.dtype("<i4")).tobytes()
+    return struct.pack(f"<{len(ids)}i", *ids)
