@@ -244,6 +244,9 @@ async def test_what_a_daemon_records_can_be_replayed_and_holds_no_text(daemons: 
     status, output, _ = await daemons.result("replay", str(record))
     assert status == 0
     assert "same commands" in output
+    status, output, _ = await daemons.result("trace", str(record))
+    assert status == 0
+    assert {event["ph"] for event in json.loads(output)["traceEvents"]} == {"M", "i", "b", "e", "X"}
 
 
 async def test_a_record_that_cannot_be_written_is_said_before_anything_is_loaded(daemons: Daemons) -> None:

@@ -32,12 +32,14 @@ def exit_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object
         [],
         ["serve"],
         ["status"],
+        ["top"],
         ["describe"],
         ["ask"],
         ["story"],
         ["load"],
         ["unload"],
         ["replay"],
+        ["trace"],
         ["keys"],
         ["config"],
     ],
@@ -69,6 +71,10 @@ def test_the_help_names_every_option_with_its_variable(capsys: pytest.CaptureFix
         ["story"],
         ["story", "1", "--last"],
         ["replay"],
+        ["trace"],
+        ["top", "--interval", "0"],
+        ["top", "--interval", "nan"],
+        ["top", "--count", "0"],
     ],
 )
 def test_wrong_usage_is_said_in_one_line_with_status_2(capsys: pytest.CaptureFixture[str], wrong: list[str]) -> None:
@@ -139,6 +145,7 @@ def test_what_cannot_be_replayed_or_loaded_is_said_in_one_line(
     status, _, errors = exit_of(capsys, "replay", str(tmp_path / "none"))
     assert (status, errors.count("\n")) == (1, 1)
     assert errors == f"modeld: {tmp_path}/none cannot be read: No such file or directory\n"
+    assert exit_of(capsys, "trace", str(tmp_path / "none")) == (1, "", errors)
 
 
 def test_a_daemon_elsewhere_is_refused_until_its_key_is_known(

@@ -6,9 +6,12 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,6 +88,39 @@ async def _status(wanted: argparse.Namespace) -> int:
     return 0
 
 
+async def _top(wanted: argparse.Namespace) -> int:
+    """Until Ctrl-C. A daemon that goes is waited for; one that was never there is an error."""
+    from modeld.top import BARS, PLAIN_BARS, View
+
+    view = View(BARS if "utf" in (sys.stdout.encoding or "").lower() else PLAIN_BARS)
+    async with _client(wanted) as client:
+        for number in count(1):
+            try:
+                status = await client.status()
+            except (DaemonUnreachable, WireError) as fault:
+                if number == 1:
+                    raise
+                _show({"problem": str(fault)} if wanted.json else f"modeld: {fault}")
+            else:
+                view.add(status, time.monotonic())
+                seen = {**asdict(status), "a_second": view.rates()}
+                _show(seen if wanted.json else view.frame(shutil.get_terminal_size().columns))
+            if number == wanted.count:
+                break
+            await asyncio.sleep(wanted.interval)
+    return 0
+
+
+def _show(what: dict[str, Any] | str) -> None:
+    """On a terminal in place of what was there, without a mode that it could be left in."""
+    if isinstance(what, dict):
+        print(json.dumps(what), flush=True)
+    elif sys.stdout.isatty():
+        print(f"\033[H\033[J{what}", flush=True)
+    else:
+        print(f"{what}\n", flush=True)
+
+
 async def _describe(wanted: argparse.Namespace) -> int:
     async with _client(wanted) as client:
         description = await _when_loaded(client)
@@ -145,6 +181,18 @@ async def _replay(wanted: argparse.Namespace) -> int:
     except recording.RecordFault as fault:
         return _complain(fault, FAILED)
     print(f"{events:,} events gave the same commands as when they were recorded")
+    return 0
+
+
+async def _trace(wanted: argparse.Namespace) -> int:
+    from modeld import recording
+    from modeld.trace import trace
+
+    try:
+        events = list(trace(recording.read(Path(wanted.file))))
+    except recording.RecordFault as fault:
+        return _complain(fault, FAILED)
+    print(json.dumps({"displayTimeUnit": "ms", "traceEvents": events}))
     return 0
 
 
@@ -221,12 +269,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command_name", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_serve(commands)
     status = _add(commands, "status", _status, "live figures of the daemon", "modeld status --json")
+    top = _add(commands, "top", _top, "live figures that stay on the screen, until Ctrl-C", "modeld top")
     describe = _add(commands, "describe", _describe, "what the daemon and its model can do", "modeld describe")
     ask = _add(commands, "ask", _ask, "ask the model something", 'modeld ask "What is a KV cache?"')
     story = _add(commands, "story", _story, "what happened to one operation, in words", "modeld story --last")
     load = _add(commands, "load", _load, "load another model, or what was unloaded", "modeld load ~/models/coder.gguf")
     unload = _add(commands, "unload", _unload, "give the model's memory back until it is needed", "modeld unload")
     _add_replay(commands)
+    help = "recorded events for a trace viewer (ui.perfetto.dev, chrome://tracing)"
+    traced = _add(commands, "trace", _trace, help, "modeld trace events.jsonl > trace.json")
+    traced.add_argument("file", help="what 'modeld serve --record FILE' wrote")
     keys = _add(commands, "keys", _keys, "who may talk to this daemon over TCP", "modeld keys list", keyring.NOTES)
     keyring.add_arguments(keys)
     help = "what 'modeld serve' would run with, and where each setting comes from"
@@ -240,11 +292,13 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--last", action="store_true", help="the newest")
     story.add_argument("--client", default="", help="the beginning of the client's name, where several used the id")
     load.add_argument("file", nargs="?", help="the model; without it, what was unloaded")
-    for command in (status, describe, story, keys, shown, doctor):
+    top.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help="seconds between two looks (1)")
+    top.add_argument("--count", type=_count, metavar="N", help="end after so many looks")
+    for command in (status, top, describe, story, keys, shown, doctor):
         command.add_argument("--json", action="store_true", help="print JSON")
     ask.add_argument("text", help="the question; - reads it from standard input")
     ask.add_argument("--max-tokens", type=_count, default=256, metavar="N", help="the longest answer (256)")
-    for command in (status, describe, ask, story, load, unload):
+    for command in (status, top, describe, ask, story, load, unload):
         command.add_argument("--socket", help="where the daemon serves, as ipc:///path/modeld.sock")
     return parser
 
@@ -253,6 +307,16 @@ def _count(word: str) -> int:
     if not word.isdecimal() or int(word) < 1:
         raise argparse.ArgumentTypeError(f"{word!r} is no whole number from 1 up")
     return int(word)
+
+
+def _seconds(word: str) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{word!r} is no number of seconds from 0.1 to 3600")
+    return seconds
 
 
 def _add_replay(commands: Any) -> None:

@@ -18,9 +18,9 @@ def status_table(status: Status) -> str:
         *([("problem", status.problem)] if status.problem else []),
         ("model", status.model or "(not loaded)"),
         ("engine", f"pid {status.engine_pid}" if status.engine_pid else "none"),
-        ("uptime", _duration(status.uptime_s)),
+        ("uptime", duration(status.uptime_s)),
         ("instance", status.instance[:12]),
-        ("exactness", _verdict(status.exactness)),
+        ("exactness", verdict(status.exactness)),
         *((name.removesuffix("_s").replace("_", " "), _number(name, value)) for name, value in status.figures.items()),
     ]
     return _table(rows)
@@ -38,7 +38,7 @@ def description_table(description: Description, installed: Sequence[Finding] = (
             ("templates", ", ".join(name for name, has in (("chat", model.chat), ("fim", model.fim)) if has) or "none"),
             ("fingerprint", model.fingerprint[:16]),
             ("backend", f"{description.backend}, profile {description.profile}"),
-            ("exactness", _verdict(exactness)),
+            ("exactness", verdict(exactness)),
             *((name.replace("_", " "), _yes(value)) for name, value in sorted(description.capabilities.items())),
             ("sessions", f"{limits.sessions} per client"),
             ("snapshots", f"{limits.snapshots} per client"),
@@ -68,7 +68,7 @@ def findings_table(found: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def _verdict(exactness: Exactness) -> str:
+def verdict(exactness: Exactness) -> str:
     if exactness.running:
         return f"being tested, {exactness.progress:.0%} done"
     if exactness.verdict == "approximate":
@@ -110,7 +110,7 @@ def _number(name: str, value: float) -> str:
     return f"{value:,.2f}" if name.startswith(_RATIOS) else f"{value:,.0f}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
