@@ -4,6 +4,7 @@ It imports little: a process's peak of memory counts what it was forked from.
 """
 
 import argparse
+import math
 import os
 import pty
 import resource
@@ -20,9 +21,11 @@ from attrs import frozen
 from bench.results import Result, machine, write
 
 BYTES = 100_000_000
-ROUNDS = 5
+ROUNDS = 15
 COMMAND = f"yes 'tests/test_day.py::test_the_total_of_the_day PASSED' | head -c {BYTES}"
 CHUNK = 1 << 16
+_SIDE = 1.96
+"""Standard errors on either side that 95 % of all lie between."""
 OUT = Path(__file__).parents[1] / "build" / "bench" / "passing.json"
 RUN = (sys.executable, "-m", "intentd", "run", "--")
 
@@ -37,28 +40,39 @@ class Passed:
 
 
 def passing(rounds: int = ROUNDS) -> Result:
-    """Seconds for 100 MB (the median of some rounds, in turns) and the peak of memory; `script` where there is one."""
+    """Seconds for 100 MB (the median of some rounds) and the peak of memory; `script` where there is one.
+
+    Every second round goes backwards: who comes behind whom makes a difference.
+    """
     ways: dict[str, tuple[str, ...]] = {"alone": ("sh", "-c", COMMAND), "run": (*RUN, "sh", "-c", COMMAND)}
     if shutil.which("script"):
         ways["script"] = ("script", "-qec", COMMAND, "/dev/null")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     taken: dict[str, list[Passed]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, words in ways.items():
-            taken[name].append(on_a_terminal(words))
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+        for name in list(ways)[:: -1 if number % 2 else 1]:
+            taken[name].append(on_a_terminal(ways[name]))
     return {
         "bytes": BYTES,
         "seconds": {name: round(statistics.median(one.seconds for one in seen), 3) for name, seen in taken.items()},
-        "to_script": _ratio(taken["run"], taken.get("script", [])),
+        **_to_script(taken["run"], taken.get("script", [])),
         "peak_mib": {name: round(max(one.peak_kib for one in seen) / 1024, 1) for name, seen in taken.items()},
         "read_bytes": sorted({one.total for seen in taken.values() for one in seen}),
     }
 
 
-def _ratio(these: Sequence[Passed], those: Sequence[Passed]) -> float | None:
-    """The median over the rounds: the machine's own speed changes between them."""
+def _to_script(these: Sequence[Passed], those: Sequence[Passed]) -> Result:
+    """Of the ratios in each round (the machine's own speed changes between them) the median, and between which two
+    figures their mean lies, with 95 %.
+    """
     ratios = [this.seconds / that.seconds for this, that in zip(these, those, strict=False)]
-    return round(statistics.median(ratios), 3) if ratios else None
+    if len(ratios) < 2:
+        return {"to_script": ratios[0] if ratios else None}
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    between = [round(math.exp(mean + side * error), 3) for side in (-_SIDE, _SIDE)]
+    return {"to_script": round(statistics.median(ratios), 3), "to_script_between": between}
 
 
 def on_a_terminal(words: tuple[str, ...]) -> Passed:
