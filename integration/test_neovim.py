@@ -202,3 +202,24 @@ def test_who_starts_an_editor_alone_finds_the_rest_there(own_desk: Desk) -> None
         until(lambda: own_desk.figure("guesses_finished"), "nothing is guessed")
         editor.command("IntentExplain")
         assert answered(editor).startswith(" hit,")
+
+
+def health(editor: Neovim) -> str:
+    """What `:checkhealth` shows."""
+    editor.command("silent checkhealth intentd")
+    return "\n".join(editor.lines())
+
+
+@both
+def test_checkhealth_says_what_runs_and_what_is_missing(own_desk: Desk, kind: str) -> None:
+    own_desk.serve()
+    with own_desk.editor(kind, own_desk.project() / "calc.py") as editor:
+        said = health(editor)
+        assert ("this Neovim has no inline completion" in said) == (kind == "0.11")
+        for well in ("OK intentd ", "OK 1 language server(s)", "OK intentd serves", "modeld"):
+            assert well in said
+        editor.lua("vim.lsp.stop_client(vim.lsp.get_clients({ name = 'intentd' }), true)")
+        until(lambda: "WARNING no language server" in health(editor), "a language server stays")
+        editor.lua("vim.env.PATH = ''")
+        assert "ERROR `intentd` cannot be run: " in health(editor)
+        editor.command("messages clear")
