@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from intentd.sources import pty
 from intentd.sources.pty import TerminalPair
 from intentd.sources.signals import has_strangers
 from tests.intentd.sources.wrapping import LIMIT_S, PYTHON, SH, WRAPPER, Open, started
@@ -20,8 +21,13 @@ def outer() -> Iterator[int]:
     os.close(slave)
 
 
-def test_keys_that_another_reader_has_taken_are_not_waited_for(outer: int) -> None:
+@pytest.mark.parametrize("anew", [True, False])
+def test_keys_that_another_reader_has_taken_are_not_waited_for(
+    outer: int, monkeypatch: pytest.MonkeyPatch, *, anew: bool
+) -> None:
     """I1: both were told of them. A wrapper that waits hears of no signal and of no end."""
+    if not anew:  # after `su` the terminal is another one's
+        monkeypatch.setattr(pty, "_opened_anew", lambda _: None)
     pair = TerminalPair(outer, shared=False)
     reader = threading.Thread(target=pair.take_keys, daemon=True)
     reader.start()

@@ -246,7 +246,12 @@ class TerminalPair:
         return self.raw and not self._keys and not self.hung_up, bool(self._keys)
 
     def take_keys(self) -> None:
-        """Does not wait for them, where others that read the terminal too have had them first."""
+        """Does not wait for them, where others that read the terminal too have had them first.
+
+        Where it could not be opened anew, that is as far as one knows right before reading.
+        """
+        if self._anew is None and not is_ready(self.outer, select.POLLIN, 0):
+            return
         try:
             self._keys = os.read(self.outer if self._anew is None else self._anew, KEYS_LIMIT)
         except BlockingIOError:
