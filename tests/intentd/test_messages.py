@@ -1,4 +1,4 @@
-"""What is spoken at intentd's door: how much a message that cannot be read may cost."""
+"""What is spoken at intentd's door: what a message that cannot be read may cost, and what one without a field says."""
 
 import tracemalloc
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from intentd.messages import INTENTD
+from intentd.messages import INTENTD, Shown
+from intentd.shown import View
 from modelwire.codec import DecodeFault
 
 MANY = 20_000
@@ -34,3 +35,12 @@ def test_of_a_long_list_the_first_item_that_does_not_fit_is_told_and_the_others_
         tracemalloc.stop()
     assert fault.value.message.endswith(f"@ {path}")
     assert ";" not in fault.value.message
+
+
+def test_of_a_document_that_nobody_has_used_that_is_said() -> None:
+    """Fields with their defaults are left out, as a language server from before an upgrade leaves out what it knows
+    nothing of."""
+    codec = INTENTD.codec()
+    view = View(workspace="/w", path="/w/a", version=1, text="")
+    assert codec.decode(codec.encode("1", Shown(view=view, used=0.0))).message.used == 0.0
+    assert codec.decode(msgpack.packb({"v": 1, "op": "1", "kind": "shown", "view": VIEW})).message.used is None

@@ -181,14 +181,24 @@ def test_on_a_desk_counts_when_a_document_was_used_not_when_it_is_told() -> None
     assert told(("/w/c.py", 0)) == ["/w/d.py", "/w/c.py"]
 
 
-def test_of_an_editor_that_never_tells_of_use_the_document_told_last_counts() -> None:
+def test_of_documents_that_nobody_has_used_those_shown_first_keep_their_places() -> None:
+    """As a tool publishes all that it has after each save, of a session that was restored. Else the guesses are thrown
+    away for others each time."""
+    desks = Desks()
+    for path in ("/w/a.py", "/w/b.py", "/w/c.py", "/w/a.py", "/w/b.py", "/w/c.py", "/w/a.py"):
+        desks.show("vim", view(path=path), 0.0)
+        desks.check()
+    assert [one.failure.path for one in desks.offers()] == ["/w/a.py", "/w/b.py"]
+
+
+def test_of_an_editor_that_knows_nothing_of_use_the_document_told_last_counts() -> None:
     desks = Desks()
     for path in ("/w/a.py", "/w/b.py", "/w/c.py", "/w/b.py"):
-        desks.show("old", view(path=path))
+        desks.show("old", view(path=path), None)
         desks.check()
     assert [one.failure.path for one in desks.offers()] == ["/w/b.py", "/w/c.py"]
     desks.show("vim", view(path="/w/v.py"), 1)
-    desks.show("old", view(path="/w/d.py"))
+    desks.show("old", view(path="/w/d.py"), None)
     assert [one.failure.path for one in desks.offers()] == ["/w/v.py", "/w/d.py", "/w/b.py"]
 
 

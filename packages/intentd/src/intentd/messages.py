@@ -88,10 +88,11 @@ class Shown:
     """What an editor shows now of a document. Answered by `acknowledged`.
 
     `used`: when a person used it last, in seconds of the machine's monotonic clock; 0 where nobody has.
+    A language server from before that was told does not say.
     """
 
     view: View
-    used: float = 0.0
+    used: float | None = None
 
 
 @frozen(kw_only=True)

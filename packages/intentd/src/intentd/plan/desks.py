@@ -32,27 +32,25 @@ class _Used:
 class Desks:
     """The views of all editors, the one used last at the end; of those that nobody has used the one shown first.
 
-    Of an editor that never tells of use it is the one shown last.
+    Of an editor that knows nothing of use it is the one shown last.
     """
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, str], _Used] = {}
-        self._telling: set[str] = set()
 
-    def show(self, editor: str, view: View, used: float = 0.0) -> None:
-        """`used` says when. One that has nothing to ask about takes no place."""
-        shown = _Used(view, used)
-        if used:
-            self._telling.add(editor)
-        self._views.pop((editor, view.path), None)
-        mine = {(editor, view.path): shown}
-        views = mine | self._views if editor in self._telling else self._views | mine
+    def show(self, editor: str, view: View, used: float | None) -> None:
+        """`used` says when, as in `Shown`. One that has nothing to ask about takes no place."""
+        key = editor, view.path
+        if used is None:
+            self._views.pop(key, None)
+        mine = {key: _Used(view, used or 0.0)}
+        views = self._views | mine if used is None or key in self._views else mine | self._views
         if next(_offers(view), None) is None:
-            del views[editor, view.path]
+            del views[key]
         self._views = dict(sorted(views.items(), key=lambda one: one[1].at))
-        keys = [key for key in self._views if key[0] == editor]
-        for key in keys[:-MAX_VIEWS]:
-            del self._views[key]
+        keys = [one for one in self._views if one[0] == editor]
+        for one in keys[:-MAX_VIEWS]:
+            del self._views[one]
 
     def close(self, editor: str, path: str) -> bool:
         """Whether it was there."""
@@ -60,7 +58,6 @@ class Desks:
 
     def leave(self, editor: str) -> bool:
         """The editor has gone. Whether it had shown something."""
-        self._telling.discard(editor)
         mine = [key for key in self._views if key[0] == editor]
         for key in mine:
             del self._views[key]
