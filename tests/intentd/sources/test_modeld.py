@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -50,6 +51,18 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
     monkeypatch.setattr(ModeldKeeper, "_serve", serve)
     return served
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[ModeldKeeper]:
+    """Has one more entry with each that is started."""
+    begun, serve = list[ModeldKeeper](), ModeldKeeper._serve
+
+    async def counted(keeper: ModeldKeeper) -> bool:
+        begun.append(keeper)
+        return await serve(keeper)
+
+    monkeypatch.setattr(ModeldKeeper, "_serve", counted)
+    return begun
 
 
 async def until(met: Callable[[], bool]) -> None:
@@ -107,14 +120,7 @@ def _runs(pid: int) -> bool:
 async def test_one_that_somebody_stops_is_not_started_again_before_an_editor_comes_anew(
     endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, begun, serve = tmp_path / "started", 0, ModeldKeeper._serve
-
-    async def counted(keeper: ModeldKeeper) -> bool:
-        nonlocal begun
-        begun += 1
-        return await serve(keeper)
-
-    monkeypatch.setattr(ModeldKeeper, "_serve", counted)
+    started, begun = tmp_path / "started", counting(monkeypatch)
     async with keeping(endpoint, sys.executable, "-c", LIVE, str(started)) as keeper:
         for times, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), 1):
             keeper.want(True)
@@ -124,7 +130,7 @@ async def test_one_that_somebody_stops_is_not_started_again_before_an_editor_com
             await until(lambda: keeper.problem == STOPPED)
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert begun == times
+            assert len(begun) == times
 
 
 STOPS_SLOWLY = """
@@ -149,7 +155,7 @@ async def test_an_editor_that_comes_while_it_still_stops_has_come_anew(
     started, go_on = tmp_path / "started", tmp_path / "go_on"
     async with keeping(endpoint, sys.executable, "-c", STOPS_SLOWLY, str(started), str(go_on)) as keeper:
         keeper.want(True)
-        await until(lambda: started.exists() and keeper._served)
+        await until(lambda: started.exists() and keeper._serving_since < math.inf)
         first = int(started.read_text())
         os.kill(first, signal.SIGTERM)
         await until(lambda: keeper._stops)
@@ -158,7 +164,7 @@ async def test_an_editor_that_comes_while_it_still_stops_has_come_anew(
             keeper.want(True)
         go_on.touch()
         if comes:
-            await until(lambda: started.read_text() not in {"", str(first)} and keeper._served)
+            await until(lambda: started.read_text() not in {"", str(first)} and keeper._serving_since < math.inf)
             assert keeper.problem == ""
         else:
             await until(lambda: keeper.problem == STOPPED)
@@ -194,6 +200,23 @@ async def test_one_that_dies_is_told_with_its_last_words_and_not_with_its_first(
             keeper.want(True)
             await until(lambda: "ended" in keeper.problem)
             assert keeper.problem == f"modeld ended with status {1 if last else 3}{told}"
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+async def test_one_that_dies_as_soon_as_it_serves_is_not_followed_by_another_at_once(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, *, lasts: bool
+) -> None:
+    """To load a model keeps a processor and the disk busy."""
+    monkeypatch.setattr(modeld, "FIRST_RETRY_S", PATIENCE_S)
+    monkeypatch.setattr(modeld, "LASTS_S", 0.0 if lasts else PATIENCE_S)
+    begun = counting(monkeypatch)
+    words = "import sys; print('serving', file=sys.stderr, flush=True); sys.exit(1)"
+    async with keeping(endpoint, sys.executable, "-c", words) as keeper:
+        keeper.want(True)
+        await until(lambda: bool(keeper.problem))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (len(begun) > 1) is lasts
 
 
 async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import ctypes
 import logging
+import math
 import os
 import signal
 import sys
+import time
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from functools import partial
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 
 CHECK_S = 1.0
 FIRST_RETRY_S, LAST_RETRY_S = 2.0, 60.0
+LASTS_S = 60.0
+"""One that has served for so long is followed by another at once when it dies."""
 STOP_S = 10.0
 LAST_WORD_S = 1.0
 """So long one that has ended may have its last line read: its engine, which may hang, has the same pipe."""
@@ -42,7 +46,7 @@ class ModeldKeeper:
         self._endpoint = endpoint
         self._argv = argv or (sys.executable, "-P", "-m", "modeld", "serve", "--socket", endpoint)
         self._wanted = asyncio.Event()
-        self._served, self._stops, self._last = False, False, ""
+        self._serving_since, self._stops, self._last = math.inf, False, ""
 
     def want(self, wanted: bool) -> None:
         """Whether an editor is there that wants one. What runs is left alone; what is reached over TCP is not ours."""
@@ -73,7 +77,7 @@ class ModeldKeeper:
         return True
 
     async def _serve(self) -> bool:
-        """Starts one and waits for its end; whether it had served."""
+        """Starts one and waits for its end; whether the next one need not wait."""
         async with contextlib.AsyncExitStack() as pipe:
             try:
                 lines, theirs = await pipe.enter_async_context(_pipe())
@@ -96,7 +100,7 @@ class ModeldKeeper:
 
     async def _serve_by(self, process: Process, lines: asyncio.StreamReader) -> bool:
         log.info("started modeld, pid %d", process.pid)
-        self._served, self._stops, self._last = False, False, ""
+        self._serving_since, self._stops, self._last = math.inf, False, ""
         reading = asyncio.create_task(self._read(lines))
         try:
             await process.wait()
@@ -104,8 +108,9 @@ class ModeldKeeper:
         finally:
             reading.cancel()
             await _end(process)
-        self._tell_end(process.returncode or 0)
-        return self._served
+        status = process.returncode or 0
+        self._tell_end(status)
+        return status in _ENDED_BY_HAND or time.monotonic() - self._serving_since >= LASTS_S
 
     def _tell_end(self, status: int) -> None:
         if status in _ENDED_BY_HAND:
@@ -124,8 +129,8 @@ class ModeldKeeper:
             with contextlib.suppress(ValueError):  # a line that is far too long is dropped as it comes
                 line = await lines.readline()
                 said = line.decode(errors="replace").strip()[:MAX_LINE]
-                if not self._served and "serving" in said:
-                    self._served, self._last, self.problem = True, "", ""
+                if self._serving_since == math.inf and "serving" in said:
+                    self._serving_since, self._last, self.problem = time.monotonic(), "", ""
                 elif said == _STOPS:
                     self._stops = True
                     self._wanted.clear()
