@@ -1,11 +1,15 @@
 """Settings: which one wins, and what is said of a wrong one."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from intentd.config import ConfigError, load, unknown_variables
 from intentd.limits import Limits
+from intentd.shelf import TemplateShelf
 
 
 @pytest.fixture
@@ -61,20 +65,59 @@ def test_a_directory_that_was_named_and_is_not_there_is_said_once(file: Path, tm
 def test_a_directory_that_cannot_be_looked_at_is_said_and_raises_nothing(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("x" * 300, "\0"):
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("x" * 300, "\0", "loop"):
         (problem,) = load({"templates": tmp_path, "tools": tmp_path / name}, environ={}, file=file).problems()
         assert problem.startswith(f"{tmp_path}/{name}: this directory of tools cannot be looked at (")
         assert problem.endswith("); the built-in ones are used")
 
-    def refuse(_: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     usual = load({}, environ={}, file=file)
-    monkeypatch.setattr("os.scandir", refuse)
-    assert [problem.split(": ")[1] for problem in usual.problems()] == [
-        f"this directory of {kind} cannot be looked at (Permission denied); the built-in ones are used"
-        for kind in ("templates", "tools")
-    ]
+    usual.tools.parent.mkdir()
+    usual.tools.symlink_to(usual.tools)
+    (problem,) = usual.problems()
+    assert problem.startswith(f"{usual.tools}: this directory of tools cannot be looked at (")
+
+
+@pytest.fixture
+def theirs(runtime: Path) -> Path:
+    """Others reach it."""
+    runtime.chmod(0o711)
+    directory = runtime / "theirs"
+    directory.mkdir()
+    (directory / "fix.toml").write_text('title = "t"\nsystem = "mine"\nuser = "$source"\n')
+    return directory
+
+
+@contextmanager
+def with_mode(mode: int, directory: Path) -> Iterator[None]:
+    """Meanwhile we are not root, whom no mode keeps out."""
+    user = os.geteuid()
+    directory.chmod(mode)
+    try:
+        os.seteuid(user or 65534)
+        yield
+    finally:
+        os.seteuid(user)
+        directory.chmod(0o700)
+
+
+def test_of_a_directory_that_may_be_entered_and_not_listed_nobody_says_that_it_is_not_used(
+    file: Path, theirs: Path
+) -> None:
+    config = load({"templates": theirs, "tools": "/"}, environ={}, file=file)
+    with with_mode(0o111, theirs):
+        (problem,) = config.problems()
+        assert TemplateShelf(theirs).get("fix").system.template == "mine"
+    says = "this directory of templates cannot be listed (Permission denied); what is in it may go unnoticed"
+    assert problem == f"{theirs}: {says}"
+
+
+def test_of_a_directory_that_may_be_listed_and_not_entered_it_is_said(file: Path, theirs: Path) -> None:
+    config = load({"templates": theirs, "tools": "/"}, environ={}, file=file)
+    with with_mode(0o444, theirs):
+        (problem,) = config.problems()
+    assert problem.endswith(" cannot be looked at (Permission denied); the built-in ones are used")
 
 
 def test_limits_have_defaults_and_can_be_set(file: Path) -> None:

@@ -44,9 +44,8 @@ class Config:
 
     def problems(self) -> tuple[str, ...]:
         """One line for each directory that cannot be looked at, or was named and is not there."""
-        named = {kind: getattr(self, kind) for kind in ("templates", "tools")}
-        lacks = {kind: _lack_of(kind, path) for kind, path in named.items()}
-        return tuple(f"{named[kind]}: {lack}; the built-in ones are used" for kind, lack in lacks.items() if lack)
+        lacks = (_lack_of(kind, getattr(self, kind)) for kind in ("templates", "tools"))
+        return tuple(filter(None, lacks))
 
     def limits(self) -> Limits:
         return Limits(**{limit.name: getattr(self, limit.name) for limit in fields(Limits)})
@@ -55,11 +54,16 @@ class Config:
 def _lack_of(kind: str, path: Path) -> str:
     """Empty for a directory, and for the usual one where it is not there."""
     try:
-        os.scandir(path).close()
+        os.stat(f"{path}/.")  # noqa: PTH116 - whether it may be entered, which pathlib leaves out
     except (FileNotFoundError, NotADirectoryError):
-        return "" if path == config_dir() / kind else f"there is no such directory of {kind}"
+        usual = path == config_dir() / kind
+        return "" if usual else f"{path}: there is no such directory of {kind}; the built-in ones are used"
     except (OSError, ValueError) as fault:
-        return f"this directory of {kind} cannot be looked at ({why(fault)})"
+        return f"{path}: this directory of {kind} cannot be looked at ({why(fault)}); the built-in ones are used"
+    try:
+        os.scandir(path).close()
+    except OSError as fault:
+        return f"{path}: this directory of {kind} cannot be listed ({why(fault)}); what is in it may go unnoticed"
     return ""
 
 

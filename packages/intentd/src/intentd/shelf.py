@@ -47,7 +47,7 @@ class TemplateShelf:
         return tuple(sorted(name for name in names if name.startswith(beginning)))
 
     def _theirs(self) -> list[Path]:
-        """None where the directory cannot be looked at, which the settings tell of."""
+        """None of them where the directory cannot be listed, which the settings tell of."""
         try:
             return sorted(self._directory.glob("*.toml"))
         except OSError:
