@@ -256,23 +256,27 @@ def test_ctrl_c_in_a_pipeline_reaches_the_command_too(open_screen: Open) -> None
 REFUSES = """
 import os, signal, sys
 from intentd.cli import main
-from intentd.sources import run
-
-run.has_strangers = lambda group, user: True
+from intentd.sources import run, signals
 
 def refuse(group, number):
     if number == signal.SIGINT:
         raise PermissionError
     plain(group, number)
 
+strangers, run.has_strangers = signals.has_strangers, lambda group, user: strangers(group, 1)
 plain, os.killpg = os.killpg, refuse
-main(["run", "--", *sys.argv[1:]])
 """
+SEEN = "run.has_strangers = lambda group, user: True"
+HIDDEN = "os.listdir = lambda path: [str(os.getpid())]"
+NOBODY_SAYS = "os.listdir = lambda path: os.stat('/nowhere')"
 
 
-def test_ctrl_c_in_a_pipeline_reaches_what_runs_as_another_user(open_screen: Open, tmp_path: Path) -> None:
-    """I1: `sudo`. We may not signal that, and its terminal may."""
-    (tmp_path / "wrapper.py").write_text(REFUSES)
+@pytest.mark.parametrize("stranger", [SEEN, HIDDEN, NOBODY_SAYS])
+def test_ctrl_c_in_a_pipeline_reaches_what_runs_as_another_user(
+    open_screen: Open, tmp_path: Path, stranger: str
+) -> None:
+    """I1: `sudo`. We may not signal that, and its terminal may. /proc may hide it, or not be there."""
+    (tmp_path / "wrapper.py").write_text(f"{REFUSES}{stranger}\nmain(['run', '--', *sys.argv[1:]])\n")
     command = r'trap "kill \$!; echo interrupted >/dev/tty; exit" INT; echo asking; sleep 60 & wait'
     script = f"{PYTHON} {tmp_path}/wrapper.py {SH} -c '{command}' | /bin/cat"
     screen = open_screen([SH, "-c", script], wrapped=False)

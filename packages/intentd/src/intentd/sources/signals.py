@@ -22,10 +22,18 @@ _HARMLESS = {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
 
 
 def has_strangers(group: int, user: int) -> bool:
-    """Whether it has a process of another user, which `user` may not signal. (A terminal may.)"""
+    """Whether it has a process of another user, which `user` may not signal. (A terminal may.)
+
+    It may have one where nobody says, or where others' processes are hidden (proc(5), hidepid), as the first is then.
+    """
     if user == 0:
         return False
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - pathlib is slow to import
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir("/proc")  # noqa: PTH208 - pathlib is slow to import
+    if "1" not in names:
+        return True
+    for name in filter(str.isdigit, names):
         with contextlib.suppress(OSError):
             if os.getpgid(int(name)) == group and os.stat(f"/proc/{name}").st_uid != user:  # noqa: PTH116 - as above
                 return True
