@@ -12,11 +12,13 @@ import pytest
 
 from modeld.app import _CHECKS, App, CannotServe
 from modeld.config import Settings
+from modeld.engine.child import UPGRADED
 from modeld.engine.messages import EngineGone, Ready, Refused
 from modeld.recording import read
 from modeld.schedule.journal import replay
 from modeld.testing import EngineTwin
 from modelwire.messages import Load, Text, Turn
+from tests.modeld.engine.scripted import READY, Nursery
 
 
 @pytest.fixture
@@ -55,6 +57,39 @@ async def test_s13_a_model_that_was_ready_and_is_refused_later_does_not_end_the_
         app._engine_said(message)
     assert not app._stop.is_set()
     assert app._driver.state == "unloaded"
+
+
+@pytest.mark.parametrize("loads", [False, True])
+async def test_a_daemon_that_was_upgraded_while_it_ran_ends_with_a_failure_so_that_the_new_one_is_started(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, loads: bool
+) -> None:
+    """S8. No engine would serve it any more, whatever model it had and whoever asks."""
+    nursery = Nursery()
+    replies: list[Any] = []
+    monkeypatch.setattr("modeld.app.FAREWELL_S", 0.0)
+    monkeypatch.setattr(app._engine, "_start_child", nursery.start)
+    monkeypatch.setattr(app._driver, "_reply", lambda client, op, message: replies.append(message))
+    monkeypatch.setattr(app, "_announce", lambda line: nursery.news.set())
+    running = asyncio.create_task(app.run())
+    try:
+        await nursery.until(lambda: len(nursery.children) == 1)
+        nursery.children[0].says(READY)
+        await nursery.until(lambda: app._announced)
+        (other := tmp_path / "other").touch()
+        asked = Load(model=str(other)) if loads else Turn(session="s", prefix=(Text(text="a"),))
+        app._driver.submit("ann", "1", asked, 0.0)
+        if not loads:
+            nursery.children[0].dies()
+        await nursery.until(lambda: len(nursery.children) == 2)
+        nursery.children[1].end = UPGRADED
+        nursery.children[1].dies()
+        with pytest.raises(CannotServe, match=r"^modeld was upgraded while it ran: start it again$"):
+            await asyncio.wait_for(running, 5)
+        assert len(nursery.children) == 2
+        assert (replies[-1].code, replies[-1].retry) == ("stopping", True)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_an_internal_fault_ends_the_daemon_and_its_story_is_in_the_log(

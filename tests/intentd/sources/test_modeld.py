@@ -219,6 +219,21 @@ async def test_one_that_dies_as_soon_as_it_serves_is_not_followed_by_another_at_
         assert (len(begun) > 1) is lasts
 
 
+async def test_one_that_was_upgraded_while_it_ran_is_followed_by_the_new_one(endpoint: str, tmp_path: Path) -> None:
+    """It ends with a failure, which nobody takes for a stop by hand: no editor has to come anew."""
+    words = """
+import os, pathlib, sys, time
+print("modeld: serving", file=sys.stderr, flush=True)
+pathlib.Path(sys.argv[1], str(os.getpid())).touch()
+if len(os.listdir(sys.argv[1])) == 1:
+    sys.exit("modeld: modeld was upgraded while it ran: start it again")
+time.sleep(600)
+"""
+    async with keeping(endpoint, sys.executable, "-c", words, str(tmp_path)) as keeper:
+        keeper.want(True)
+        await until(lambda: len(list(tmp_path.iterdir())) == 2 and not keeper.problem)
+
+
 async def test_what_keeps_it_from_starting_is_told(endpoint: str) -> None:
     words = "import sys; sys.exit('modeld: no such model: give --model')"
     async with keeping(endpoint, sys.executable, "-c", words) as keeper:

@@ -16,7 +16,7 @@ from modeld.about import About
 from modeld.backends.base import LoadError
 from modeld.config import Settings
 from modeld.driver import Driver
-from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused
+from modeld.engine.messages import EngineGone, FromEngine, FromSupervisor, Ready, Refused, Upgraded
 from modeld.engine.supervisor import Supervisor
 from modeld.housekeeping import IdleTimes
 from modeld.looks import Looks
@@ -160,6 +160,8 @@ class App:
             case Refused():
                 if not self._driver.refused(message, self._clock()):
                     self._fail(CannotServe(message.message))
+            case Upgraded():  # whatever was loaded: nothing but another front can help
+                self._fail(CannotServe("modeld was upgraded while it ran: start it again"))
             case _:
                 self._driver.engine_said(message, self._clock())
         if isinstance(message, Ready) and not self._announced:

@@ -267,6 +267,11 @@ class EngineUnloaded:
     epoch: int
 
 
-FromSupervisor = EngineGone | EngineUnloaded
+@frozen(kw_only=True)
+class Upgraded:
+    """What is installed now is of another edition than this process, which no engine will ever serve again."""
+
+
+FromSupervisor = EngineGone | EngineUnloaded | Upgraded
 ToEngine = Run | Encode | Save | Probe | Quit
 FromEngine = Ready | Refused | Begun | Advanced | Generated | Encoded | Saved | Probing | Probed | Ended | Failed

@@ -27,6 +27,7 @@ from modeld.engine.messages import (
     Refused,
     Saved,
     ToEngine,
+    Upgraded,
 )
 from modeld.engine.patience import LOOK_S, CrashLoop, Pace, Patience
 from modeld.engine.stop_flag import SharedStopFlag
@@ -38,7 +39,8 @@ class Supervisor:
     """Keeps one engine process running. `on_message` is called in the event loop, with messages of the current epoch.
 
     After `Ready`, `send` one message that it answers at a time. `EngineGone` ends whatever ran; a `Ready` of the
-    next epoch follows, or `Refused`, after which nothing does until `load`. `load` and `unload` may come at any time.
+    next epoch follows, or `Refused` or `Upgraded`, after which nothing does until `load`. `load` and `unload` may come
+    at any time.
     """
 
     def __init__(
@@ -333,7 +335,7 @@ class Supervisor:
     def _give_up(self, reason: str, crashes: CrashLoop) -> None:
         self._refused = True
         if reason == UPGRADED:
-            return self._tell(Refused(message="modeld was upgraded while it ran: restart it"))
+            return self._tell(Upgraded())
         says = f"while it loaded the model the engine {reason}"
         if crashes.deaths > 1:
             says += f", the last of {crashes.deaths} that died"
