@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modeld.backends.base import LoadError
-from modeld.looks import MOST_LOOKS, Looks
+from modeld.looks import FRESH_S, MOST_LOOKS, Looks
 from modelwire.errors import WireError
 
 PATH = Path("/drive/model.gguf")
@@ -28,10 +28,17 @@ def mute(back: threading.Event) -> Looks:
     return Looks(check, seconds=0.01)
 
 
-def come_back(looks: Looks, back: threading.Event) -> None:
+def ended(looks: Looks, back: threading.Event) -> None:
+    """All that were slow have ended; those that begin now are slow."""
     back.set()
     for look in looks._slow.values():
         look.join(10)
+    back.clear()
+
+
+def come_back(looks: Looks, back: threading.Event) -> None:
+    ended(looks, back)
+    back.set()
     looks._seconds = 10.0
 
 
@@ -47,32 +54,48 @@ def test_a_drive_that_says_nothing_is_said_and_waited_for_by_one_thread_a_file(b
     assert not looks._slow
 
 
-def test_a_file_that_is_always_slow_to_look_at_is_loaded_or_refused_the_second_time() -> None:
-    """What a look finds counts once: what it finds wrong is looked at again."""
-    gate, faults, looked = threading.Event(), [LoadError("no GGUF")], list[Path]()
+def test_a_file_that_is_always_slow_to_look_at_is_loaded_or_refused_the_second_time(back: threading.Event) -> None:
+    """What a look finds is told once: what it finds wrong is looked at again."""
+    faults = [LoadError("no GGUF")]
 
-    def check(path: Path) -> None:
-        gate.wait(60)
-        looked.append(path)
+    def check(_: Path) -> None:
+        back.wait(60)
         if faults:
             raise faults.pop()
 
     looks = Looks(check, seconds=0.01)
-    for looks_so_far in (1, 2):
-        gate.clear()
+    with pytest.raises(WireError, match="did not answer"):
+        looks.look(PATH)
+    ended(looks, back)
+    with pytest.raises(LoadError, match="no GGUF"):
+        looks.look(PATH)
+    ended(looks, back)
+    looks.look(PATH)
+
+
+@pytest.mark.parametrize("later", ["its drive is awake", "its drive sleeps again"])
+def test_what_a_slow_look_found_wrong_is_not_told_of_a_file_that_was_mended_meanwhile(
+    back: threading.Event, later: str
+) -> None:
+    faults, now = [LoadError("no such model file")], [0.0]
+
+    def check(_: Path) -> None:
+        back.wait(60)
+        if faults:
+            raise faults.pop()
+
+    looks = Looks(check, seconds=0.01, clock=lambda: now[0])
+    with pytest.raises(WireError, match="did not answer"):
+        looks.look(PATH)
+    ended(looks, back)
+    if later == "its drive is awake":
+        come_back(looks, back)
+    else:
+        now[0] = 2 * FRESH_S
         with pytest.raises(WireError, match="did not answer"):
             looks.look(PATH)
-        gate.set()
-        looks._slow[PATH].join(10)
-        assert len(looked) == looks_so_far
-        gate.clear()
-        if looks_so_far == 1:
-            with pytest.raises(LoadError, match="no GGUF"):
-                looks.look(PATH)
-        else:
-            looks.look(PATH)
-        assert len(looked) == looks_so_far
-    gate.set()
+        ended(looks, back)
+    looks.look(PATH)
 
 
 def test_what_a_slow_look_found_waits_for_who_asked_while_others_look_elsewhere(back: threading.Event) -> None:
@@ -81,19 +104,14 @@ def test_what_a_slow_look_found_waits_for_who_asked_while_others_look_elsewhere(
     for path in (first, second):
         with pytest.raises(WireError, match="did not answer"):
             looks.look(path)
-    back.set()
-    for look in looks._slow.values():
-        look.join(10)
-    back.clear()
+    ended(looks, back)
     looks.look(second)
     looks.look(first)
 
     for number in range(2 * MOST_LOOKS):
         with pytest.raises(WireError, match=f"{number} did not answer"):
             looks.look(Path(f"/drive/{number}"))
-        back.set()
-        looks._slow[Path(f"/drive/{number}")].join(10)
-        back.clear()
+        ended(looks, back)
         assert len(looks._slow) <= MOST_LOOKS
 
 

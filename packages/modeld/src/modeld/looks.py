@@ -3,7 +3,9 @@
 What makes a file a model is the check's business.
 """
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,8 @@ LONGEST_LOOK_S = 0.1
 """For so long the event loop stands still."""
 MOST_LOOKS = 16
 """So many threads may hang in calls that do not end, or have ended without anybody asking again."""
+FRESH_S = 60.0
+"""For so long what a slow look found may be told: who asks again needs a while, and then files have changed."""
 
 
 class Looks:
@@ -21,29 +25,40 @@ class Looks:
     call in it does not, nor does the process.
     """
 
-    def __init__(self, check: Callable[[Path], None], *, seconds: float = LONGEST_LOOK_S) -> None:
+    def __init__(
+        self,
+        check: Callable[[Path], None],
+        *,
+        seconds: float = LONGEST_LOOK_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`check` raises `LoadError` for a file that need not be tried."""
         self._check = check
         self._seconds = seconds
+        self._clock = clock
         self._slow: dict[Path, _Look] = {}
 
     def look(self, path: Path) -> None:
         """Raises `LoadError` as the check does, and `WireError` where nothing answers in time.
 
-        Such a look goes on. What it finds counts the next time, once: else a slow drive were too slow each time.
+        Such a look goes on. What it finds is told the next time, once, where that look is too slow as well: else a slow
+        drive were so each time.
         """
-        look = self._slow.pop(path, None) or self._begin(path)
+        before = self._slow.pop(path, None)
+        look = before if before is not None and before.is_alive() else self._begin(path)
         if look.is_alive():
             self._slow[path] = look
-            says = f"{path} did not answer within {self._seconds} s: if its drive was asleep, try again in a moment"
-            raise WireError(ErrorCode.NOT_READY, says, retry=True)
+            if before is None or self._clock() - before.ended > FRESH_S:
+                says = f"{path} did not answer within {self._seconds} s: if its drive was asleep, try again in a moment"
+                raise WireError(ErrorCode.NOT_READY, says, retry=True)
+            look = before
         if look.fault:
             raise look.fault
 
     def _begin(self, path: Path) -> "_Look":
         if len(self._slow) >= MOST_LOOKS:
             self._forget_one()
-        look = _Look(self._check, path)
+        look = _Look(self._check, path, self._clock)
         try:
             look.start()
         except RuntimeError:
@@ -62,10 +77,11 @@ class Looks:
 
 
 class _Look(threading.Thread):
-    def __init__(self, check: Callable[[Path], None], path: Path) -> None:
+    def __init__(self, check: Callable[[Path], None], path: Path, clock: Callable[[], float]) -> None:
         super().__init__(name="look", daemon=True)
-        self._check, self._path = check, path
+        self._check, self._path, self._clock = check, path, clock
         self.fault: LoadError | None = None
+        self.ended = -math.inf
 
     def run(self) -> None:
         try:
@@ -74,3 +90,4 @@ class _Look(threading.Thread):
             self.fault = raised
         except Exception as raised:
             self.fault = LoadError(f"{self._path} cannot be looked at ({type(raised).__name__})")
+        self.ended = self._clock()
