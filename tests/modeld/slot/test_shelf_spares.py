@@ -105,7 +105,7 @@ def test_a_tape_that_cannot_be_parked_goes_for_no_guess_before_it_was_not_used_f
 def test_a_tape_too_large_to_be_parked_is_not_saved_again_after_each_operation(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = bench(sequences=2, settings=SlotSettings(parking_bytes=100))
+    here = bench(sequences=2, settings=SlotSettings(parking_bytes=1500))
     save, saved = here.backend.save, list[int]()
 
     def counted(sequence: int, length: int, *how: Any) -> tuple[bytes, ...]:
@@ -197,9 +197,48 @@ def test_s7_no_tape_that_cannot_be_parked_goes_before_a_guess_however_many_come(
     assert [tape[0] for tape in here.tapes()] == ["real"] * 2
 
 
+def test_s7_no_guess_takes_the_place_of_what_is_parked(bench: MakeBench) -> None:
+    here = bench(context=200, sequences=2, token_ms=1.0, settings=SlotSettings(parking_bytes=3300))
+    for session in "ab":
+        here.run(session * 100, session=session)
+    here.awaited = True
+    here.run("c" * 100, session="c")
+    assert (here.slot.figures().parked, here.slot.figures().parked_bytes) == (1, 2244)
+    assert here.run("x" * 40, session="x", guess=True).ended.reason is Reason.CONTEXT
+    assert [tape[:2] for tape in here.tapes()] == [("real", "ann/b"), ("real", "ann/c")]
+    for session in "ca":
+        assert here.run(session * 100, session=session, decode=TEN).ended.usage.prefilled == 0
+
+
+def test_s7_no_guess_takes_the_place_of_what_it_has_just_parked_itself(bench: MakeBench) -> None:
+    """One tape is not enough to make the room, and two cannot be parked."""
+    here = bench(context=200, cells=400, token_ms=1.0, settings=SlotSettings(parking_bytes=3000))
+    here.awaited = True
+    for session, length in (("a", 70), ("b", 120), ("c", 200)):
+        here.run(session * length, session=session)
+    assert here.run("x" * 40, session="x", guess=True).ended.reason is Reason.PREFILLED
+    assert [tape[:2] for tape in here.tapes()][1:] == [("real", "ann/b"), ("real", "ann/c")]
+    assert here.run("a" * 70, session="a", decode=TEN).ended.usage.prefilled == 0
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_s7_the_tape_that_a_guess_starts_from_stays_where_others_make_room_for_it(bench: MakeBench, pays: bool) -> None:
+    here = bench(context=200, cells=400, token_ms=1.0)
+    here.awaited = True
+    for session in "ab":
+        here.run(session * 160, session=session)
+    if not pays:
+        here.slot.shelf._parking._loading.learn(1, 5.0)
+    assert here.run("a" * 160 + "more", session="a", guess=True).begun.reused == 160
+    assert ("real", "ann/a", 160) in here.tapes()
+    assert (here.slot.figures().parked, here.slot.figures().restored) == (int(pays), 0)
+    for session in "ab":
+        assert here.run(session * 160, session=session, decode=TEN).ended.usage.prefilled == 0
+
+
 def test_no_more_is_copied_than_may_be_parked_not_even_the_first_time(bench: MakeBench, pieces: list[int]) -> None:
     """And a piece: it tells how large a position is."""
-    here = bench(sequences=2, piece=16, settings=SlotSettings(parking_bytes=400))
+    here = bench(sequences=2, piece=16, settings=SlotSettings(parking_bytes=1600))
     here.run("a" * 100, session="a")
     here.run("b" * 100, session="b")
     assert pieces == [16 * 8]

@@ -1,6 +1,6 @@
 """Any sequence of requests, stops, faults and closings: every answer is that of a slot that has served nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ SHAPES = (
     evolve(SMALL, cells=400, sequences=8, piece=3),
     evolve(SMALL, cells=41, sequences=6),
     evolve(SMALL, cells=40, sequences=1),
+    evolve(SMALL, cells=120, sequences=2),
     evolve(SMALL, stop="step"),
     evolve(SMALL, refuse_trim=True),
     evolve(SMALL, refuse_fork=True),
@@ -59,6 +60,8 @@ FAULTS = st.sampled_from((*[None] * 12, Fault.FAIL, Fault.CELLS))
 STOPS = st.sampled_from((*[None] * 8, 0, 1, 3, 6, 10, 15))
 CLOSED = st.sampled_from((*[()] * 6, (("ann", "one"),), (("bob", "two"), ("ann", "two"))))
 
+PARKING = 3000
+"""Two tapes fit, and three short ones."""
 FLAT = {1: 0.01, 32: 0.011}
 """Seconds by rows with which drafts pay even if they are seldom right."""
 
@@ -77,7 +80,13 @@ class Recalling(NoDrafts):
         return [(token + spoil) % SIZE for token, spoil in zip(known, wrong, strict=False)]
 
 
-def _slot(script: FakeScript, flag: LocalFlag, drafters: Drafters, parking_bytes: int = 0) -> tuple[Slot, FakeBackend]:
+def _slot(
+    script: FakeScript,
+    flag: LocalFlag,
+    drafters: Drafters,
+    parking_bytes: int = 0,
+    awaited: Callable[[], bool] = lambda: False,
+) -> tuple[Slot, FakeBackend]:
     backend = FakeBackend(script, flag)
     ticks = iter(range(10**9))
     slot = Slot(
@@ -86,6 +95,7 @@ def _slot(script: FakeScript, flag: LocalFlag, drafters: Drafters, parking_bytes
         clock=lambda: next(ticks) / 100,
         settings=SlotSettings(chunk_floor=4, guess_chunk_ms=50, parking_least=3, parking_bytes=parking_bytes),
         drafters=drafters,
+        awaited=awaited,
     )
     return slot, backend
 
@@ -102,14 +112,18 @@ class SlotMachine(RuleBasedStateMachine):
     prompts = Bundle("prompts")
     steps = 0
 
-    @initialize(shape=st.sampled_from(SHAPES), looks_up=st.booleans(), target=prompts)
-    def start(self, shape: FakeScript, looks_up: bool) -> tuple[int, ...]:
+    @initialize(shape=st.sampled_from(SHAPES), looks_up=st.booleans(), parks=st.booleans(), target=prompts)
+    def start(self, shape: FakeScript, looks_up: bool, parks: bool) -> tuple[int, ...]:
+        """Parking pays as measured, or always (`parks`): so short a tape is seldom worth it."""
         self.script = shape
         self.checked = 0
         self.flag = LocalFlag()
         self.drafter = Recalling()
         drafters = PromptLookup(Lengths(Costs.measured(FLAT))) if looks_up else self.drafter
-        self.slot, self.backend = _slot(evolve(shape), self.flag, drafters, parking_bytes=5000)
+        self.awaited = False
+        self.slot, self.backend = _slot(evolve(shape), self.flag, drafters, PARKING, lambda: self.awaited)
+        if parks:
+            self.slot.shelf._parking._rate = lambda: 0.0
         self.total = self.backend.free_cells
         return (97,)
 
@@ -135,9 +149,11 @@ class SlotMachine(RuleBasedStateMachine):
         closed=CLOSED,
         wrong=st.sampled_from(((), (True,), (False, True), (False, False, True))),
         drafts=st.sampled_from((True, True, False)),
+        awaited=st.booleans(),
     )
-    def ask(self, prompt: tuple[int, ...], wrong: Sequence[bool], drafts: bool, **how: Any) -> Any:
-        """A real request (S4, S6, D1)."""
+    def ask(self, prompt: tuple[int, ...], wrong: Sequence[bool], drafts: bool, awaited: bool, **how: Any) -> Any:
+        """A real request (S4, S6, D1). If the next one is `awaited` at its end, it leaves guesses no room."""
+        self.awaited = awaited
         request = self._request(prompt, guess=False, **how)
         expected = self._alone(request)
         self.drafter.says = generated(expected)[1] if drafts else ()
@@ -162,10 +178,10 @@ class SlotMachine(RuleBasedStateMachine):
 
         A guess that goes ahead says what a real request would, as far as it comes.
         """
-        before, parking_paid = self._real_tapes(how["closed"]), self.slot.shelf._parking.pays
+        before = self._real_tapes(how["closed"]), self._parked(how["closed"])
         request = self._request(prompt, guess=True, **how)
         messages = self._served(request, **how)
-        self._check_kept(before, parking_paid)
+        self._check_kept(*before)
         text, ids = generated(messages)
         if request.decode is not None:
             right_text, right_ids = generated(self._alone(evolve(request, guess=False)))
@@ -182,7 +198,7 @@ class SlotMachine(RuleBasedStateMachine):
         ids = np.array(prompt, "<i4").tobytes()
         saved = self.slot.save(Save(client=client, place="snapshot", ids=ids, closed=closed))
         assert self._real_tapes(()) == before
-        assert saved.bytes <= self.slot.figures().parked_bytes <= 5000
+        assert saved.bytes <= self.slot.figures().parked_bytes <= PARKING
 
     @invariant()
     def the_slot_knows_what_is_resident(self) -> None:
@@ -276,13 +292,16 @@ class SlotMachine(RuleBasedStateMachine):
         real = [tape for tape in self.slot.shelf.tapes if tape.kind is TapeKind.REAL]
         return {tape.owner: tape.ids.tolist() for tape in real if tape.owner not in closed}
 
-    def _check_kept(self, before: dict[Owner, list[int]], parking_paid: bool) -> None:
-        """After a real operation that has left no room (it failed, was stopped), tapes may be parked for a guess."""
-        after, parking = self._real_tapes(()), self.slot.shelf._parking
-        assert after == {owner: ids for owner, ids in before.items() if owner in after}
-        for ids in (ids for owner, ids in before.items() if owner not in after):
-            parked = any(place.ids.tolist()[: len(ids)] == ids for place in parking)
-            assert parked or len(ids) < 3 or not (parking_paid and parking.pays), "it will be missed"
+    def _parked(self, but: Sequence[tuple[str, str]]) -> list[list[int]]:
+        closed = {Owner(*names) for names in but}
+        return [place.ids.tolist() for place in self.slot.shelf._parking if place.owner not in closed]
+
+    def _check_kept(self, real: dict[Owner, list[int]], parked: list[list[int]]) -> None:
+        """After a real operation that has left no room, tapes may be parked for a guess."""
+        after, places = self._real_tapes(()), self._parked(())
+        assert after == {owner: ids for owner, ids in real.items() if owner in after}
+        for ids in (*parked, *(ids for owner, ids in real.items() if owner not in after)):
+            assert any(place[: len(ids)] == ids for place in places), "it will be missed"
 
     @staticmethod
     def _ids(messages: Sequence[FromEngine]) -> list[int]:

@@ -84,15 +84,19 @@ class Parking:
         rate = self._rate()
         return not rate or self._saving.per_token + self._loading.per_token < 1 / rate
 
-    def park(self, tape: Tape, awaited: Callable[[], bool] = lambda: False) -> bool:
+    def park(self, tape: Tape, awaited: Callable[[], bool] = lambda: False, *, beside: bool = False) -> bool:
         """Keeps a copy of a tape that is about to go, where that pays and fits. False where it will be missed.
+
+        `beside`: no other goes for it, and without a copy it will be missed, however short it is.
 
         Raises `Stopped` where the stop flag is set, or a request is `awaited`, before there is a whole copy.
         """
-        copy = self._copied(tape, tape.length, awaited)
+        others = [place for place in self._places if place.lasting or not _within(place.ids, tape.ids)]
+        room = self._max_bytes - (sum(place.bytes for place in others) if beside else 0)
+        copy = self._copied(tape, tape.length, room, awaited)
         if copy is None:
-            return tape.length < self._least or not self.pays  # it is prefilled again as quickly
-        self._places = [place for place in self._places if place.lasting or not _within(place.ids, tape.ids)]
+            return not beside and (tape.length < self._least or not self.pays)  # it is prefilled again as quickly
+        self._places = others
         self._add(copy)
         return True
 
@@ -103,31 +107,32 @@ class Parking:
         """
         place = self.best(ids, common_length(tape.ids, ids) if tape is not None else 0)
         if place is None and tape is not None:
-            place = self._copied(tape, common_length(tape.ids, ids))
+            place = self._copied(tape, common_length(tape.ids, ids), self._max_bytes)
         return self._add(evolve(place, owner=owner, lasting=True)) if place is not None else 0
 
-    def _copied(self, tape: Tape, length: int, awaited: Callable[[], bool] = lambda: False) -> Parked | None:
-        """None where it cannot be had, does not pay, or is larger than all that may be kept: the first piece tells."""
+    def _copied(self, tape: Tape, length: int, room: int, awaited: Callable[[], bool] = lambda: False) -> Parked | None:
+        """None where it cannot be had, does not pay, or is larger than `room` bytes: the first piece tells."""
+        kept = tape.kept if tape.kept is not None and tape.kept.length <= length else None
+        copy = Parked(owner=tape.owner, ids=tape.ids[:length], state=(), kept=kept)
+
+        def fits() -> bool:
+            return copy.bytes + length * self._token_bytes <= room
 
         def enough(positions: int, size: int) -> bool:
             token_bytes = size / positions
             self._token_bytes = min(self._token_bytes or token_bytes, token_bytes)
-            return not self._fits(length) or (positions < length and awaited())
+            return not fits() or (positions < length and awaited())
 
         try:
-            state = self.saved(tape, length, enough) if self._fits(length) else None
+            state = self.saved(tape, length, enough) if fits() else None
         except Stopped:
-            if self._fits(length):
+            if fits():
                 raise
             return None
         if state is None:
             return None
-        kept = tape.kept if tape.kept is not None and tape.kept.length <= length else None
-        copy = Parked(owner=tape.owner, ids=tape.ids[:length], state=state, kept=kept)
-        return copy if copy.bytes <= self._max_bytes else None
-
-    def _fits(self, length: int) -> bool:
-        return 0 < self._max_bytes >= length * self._token_bytes
+        whole = evolve(copy, state=state)
+        return whole if whole.bytes <= room else None
 
     def _add(self, place: Parked) -> int:
         """Its bytes; others go for it."""

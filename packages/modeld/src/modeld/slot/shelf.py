@@ -274,21 +274,25 @@ class Shelf:
         while self._spares() > self._spare_cells and self._evict_for(True, nobody, None):
             pass
 
-    def leave_room(self, awaited: Callable[[], bool] = lambda: False, *, guess: bool = False) -> None:
+    def leave_room(self, awaited: Callable[[], bool] = lambda: False, *, guess: Wanted | None = None) -> None:
         """After a real operation: other sessions' tapes go, oldest first, until a guess finds a sequence and cells.
 
         For its claim evicts none. A tape goes where its session will not miss it: it is parked, or can be prefilled at
-        once, or was not used for long. To park a long one takes a while: it ends where a request is `awaited`. If that
-        was a `guess`, it does the rest before its claim; no tape goes for having been left for long then.
+        once, or was not used for long. To park a long one takes a while: it ends where a request is `awaited`.
+
+        If that was a `guess`, it does the rest before its claim. Then a tape goes only where its copy finds room beside
+        all that is parked, and the one that the guess starts from stays.
 
         Raises `Stopped` where a copy was ended.
         """
-        real = [tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL]
-        for tape in sorted(real, key=lambda tape: tape.used)[:-1]:
+        real = sorted((tape for tape in self._tapes.values() if tape.kind is TapeKind.REAL), key=lambda tape: tape.used)
+        best = self._best(guess) if guess is not None else None
+        stays = best.tape if best is not None and best.tape in real else next(reversed(real), None)
+        for tape in [tape for tape in real if tape is not stays]:
             if awaited() or not self._is_crowded():
                 return
-            parked = self._parking.park(tape, awaited)
-            if parked or (not guess and self._uses - tape.used > _LONG * self._backend.sequences):
+            parked = self._parking.park(tape, awaited, beside=guess is not None)
+            if parked or (guess is None and self._uses - tape.used > _LONG * self._backend.sequences):
                 self.drop(tape)
                 self._evicted += 1
 

@@ -261,10 +261,10 @@ class Slot:
 
     def _claim(self, request: Run, ids: Ids, config: DecodeConfig | None) -> Claim | None:
         needs_logits = self._scoring is not None and (request.guess or config is not None)
-        if request.guess:
-            self._shelf.leave_room(guess=True)
         owner = Owner(request.client, request.session)
         wanted = Wanted(ids=ids, owner=owner, guess=request.guess, logits=needs_logits, generates=config is not None)
+        if request.guess:
+            self._shelf.leave_room(guess=wanted)
         return self._shelf.claim(wanted)
 
     def _prefilled(self, work: Work, account: Account, advanced: Callable[[int], None]) -> Reason:
