@@ -1,6 +1,7 @@
 """The byte that two processes share."""
 
 import ctypes
+import errno
 import os
 from pathlib import Path
 
@@ -27,6 +28,27 @@ def test_it_needs_no_disk() -> None:
     """On a full one, on some file systems, the next write to a mapped file ends the process."""
     flag = SharedStopFlag.create()
     assert "memfd" in str(Path(f"/proc/self/fd/{flag.descriptor}").readlink())
+    flag.close()
+
+
+@pytest.mark.parametrize("machine", ["demands MFD_NOEXEC_SEAL", "does not know it"])
+def test_it_is_memory_that_cannot_be_executed_where_the_kernel_can_tell(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`vm.memfd_noexec` is 2 on hardened machines; kernels before 6.3 refuse what they do not know."""
+    create = os.memfd_create
+
+    def strict(name: str, flags: int = os.MFD_CLOEXEC) -> int:
+        sealed = bool(flags & 0x0008)
+        if sealed is not machine.startswith("demands"):
+            raise OSError(errno.EINVAL if sealed else errno.EACCES, "refused")
+        return create(name, os.MFD_CLOEXEC)
+
+    monkeypatch.setattr(os, "memfd_create", strict)
+    flag = SharedStopFlag.create()
+    flag.set()
+    assert flag.is_set()
+    assert not os.get_inheritable(flag.descriptor)
     flag.close()
 
 

@@ -5,10 +5,12 @@ It lies in memory alone: no disk can be too full for it, and there is nothing to
 """
 
 import ctypes
+import errno
 import mmap
 import os
 
 _SIZE = 2  # the byte and the zero after it: `strlen` of it is 1 or 0
+_NOEXEC_SEAL = 0x0008  # MFD_NOEXEC_SEAL, for which `os` has no name
 
 
 class SharedStopFlag:
@@ -21,7 +23,7 @@ class SharedStopFlag:
 
     @classmethod
     def create(cls) -> "SharedStopFlag":
-        descriptor = os.memfd_create("stop flag")
+        descriptor = _memory()
         os.ftruncate(descriptor, _SIZE)
         return cls(descriptor)
 
@@ -48,3 +50,13 @@ class SharedStopFlag:
             self._view = None  # a map with a view on it cannot be closed
             self._map.close()
             os.close(self.descriptor)
+
+
+def _memory() -> int:
+    """Linux 6.3 to 6.5 refuses any that may be executed where `vm.memfd_noexec` is 2. Older ones know no other."""
+    try:
+        return os.memfd_create("stop flag", os.MFD_CLOEXEC | _NOEXEC_SEAL)
+    except OSError as fault:
+        if fault.errno != errno.EINVAL:
+            raise
+    return os.memfd_create("stop flag", os.MFD_CLOEXEC)
