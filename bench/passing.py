@@ -4,7 +4,6 @@ It imports little: a process's peak of memory counts what it was forked from.
 """
 
 import argparse
-import math
 import os
 import pty
 import resource
@@ -14,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from itertools import cycle, permutations
 from pathlib import Path
 
 from attrs import frozen
@@ -21,11 +21,9 @@ from attrs import frozen
 from bench.results import Result, machine, write
 
 BYTES = 100_000_000
-ROUNDS = 15
+ROUNDS = 18
 COMMAND = f"yes 'tests/test_day.py::test_the_total_of_the_day PASSED' | head -c {BYTES}"
 CHUNK = 1 << 16
-_SIDE = 1.96
-"""Standard errors on either side that 95 % of all lie between."""
 OUT = Path(__file__).parents[1] / "build" / "bench" / "passing.json"
 RUN = (sys.executable, "-m", "intentd", "run", "--")
 
@@ -42,16 +40,16 @@ class Passed:
 def passing(rounds: int = ROUNDS) -> Result:
     """Seconds for 100 MB (the median of some rounds) and the peak of memory; `script` where there is one.
 
-    Every second round goes backwards: who comes behind whom makes a difference.
+    The rounds take all orders in turns: who comes behind whom makes a difference.
     """
     ways: dict[str, tuple[str, ...]] = {"alone": ("sh", "-c", COMMAND), "run": (*RUN, "sh", "-c", COMMAND)}
     if shutil.which("script"):
         ways["script"] = ("script", "-qec", COMMAND, "/dev/null")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     taken: dict[str, list[Passed]] = {name: [] for name in ways}
-    for number in range(rounds):
+    for number, order in zip(range(rounds), cycle(permutations(ways)), strict=False):
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
-        for name in list(ways)[:: -1 if number % 2 else 1]:
+        for name in order:
             taken[name].append(on_a_terminal(ways[name]))
     return {
         "bytes": BYTES,
@@ -63,16 +61,12 @@ def passing(rounds: int = ROUNDS) -> Result:
 
 
 def _to_script(these: Sequence[Passed], those: Sequence[Passed]) -> Result:
-    """Of the ratios in each round (the machine's own speed changes between them) the median, and between which two
-    figures their mean lies, with 95 %.
-    """
+    """Of the ratios in each round (the machine's own speed changes between them) the quartiles, the median apart."""
     ratios = [this.seconds / that.seconds for this, that in zip(these, those, strict=False)]
     if len(ratios) < 2:
-        return {"to_script": ratios[0] if ratios else None}
-    logs = [math.log(ratio) for ratio in ratios]
-    mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
-    between = [round(math.exp(mean + side * error), 3) for side in (-_SIDE, _SIDE)]
-    return {"to_script": round(statistics.median(ratios), 3), "to_script_between": between}
+        return {"to_script": round(ratios[0], 3) if ratios else None}
+    low, median, high = (round(ratio, 3) for ratio in statistics.quantiles(ratios, method="inclusive"))
+    return {"to_script": median, "to_script_half_between": [low, high]}
 
 
 def on_a_terminal(words: tuple[str, ...]) -> Passed:

@@ -77,6 +77,12 @@ class Desk:
             daemon.wait(LIMIT_S)
         self._daemons.clear()
 
+    def end(self, module: str) -> None:
+        """One of the two, as its user does it."""
+        daemon = self._daemons.pop(module)
+        daemon.terminate()
+        assert _ends(daemon), f"{module} had to be killed"
+
     def stop(self) -> None:
         for daemon in reversed(self._daemons.values()):
             daemon.terminate()

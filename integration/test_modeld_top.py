@@ -42,6 +42,17 @@ async def test_it_shows_what_came_since_the_last_look_and_waits_for_a_daemon_tha
     assert await bounded(top.wait()) == 130
 
 
+async def test_a_daemon_that_hangs_is_said_to(daemons: Daemons) -> None:
+    server = await daemons.serve()
+    top = await daemons.run("top", "--json", "--interval", "0.1", "--count", "5")
+    await looked(top)
+    server.send_signal(signal.SIGSTOP)
+    while "instance" in (seen := await looked(top)):
+        pass
+    assert seen == {"problem": "modeld does not answer"}
+    assert await bounded(top.wait()) == 1
+
+
 async def test_it_ends_after_as_many_looks_as_were_asked_for(daemons: Daemons) -> None:
     await daemons.serve()
     status, output, errors = await daemons.result("top", "--count", "2", "--interval", "0.1")

@@ -1,6 +1,7 @@
 """What a person does in a real Neovim over the real language server, intentd and modeld: real processes, fake model."""
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -216,10 +217,16 @@ def test_checkhealth_says_what_runs_and_what_is_missing(own_desk: Desk, kind: st
     with own_desk.editor(kind, own_desk.project() / "calc.py") as editor:
         said = health(editor)
         assert ("this Neovim has no inline completion" in said) == (kind == "0.11")
-        for well in ("OK intentd ", "OK 1 language server(s)", "OK intentd serves", "modeld"):
+        for well in ("OK intentd ", "OK 1 language server(s)", "OK intentd serves"):
             assert well in said
+        assert not [line for line in said.splitlines() if "WARNING" in line and kind == "0.12"]
+        own_desk.end("modeld")
+        until(lambda: "WARNING modeld" in health(editor), "nobody says that modeld is missing")
         editor.lua("vim.lsp.stop_client(vim.lsp.get_clients({ name = 'intentd' }), true)")
         until(lambda: "WARNING no language server" in health(editor), "a language server stays")
+        intentd = shutil.which("intentd", path=own_desk.environment["PATH"])
         editor.lua("vim.env.PATH = ''")
         assert "ERROR `intentd` cannot be run: " in health(editor)
+        editor.lua("vim.lsp.config('intentd', { cmd = { ..., 'lsp' } })", intentd)
+        assert "OK intentd serves" in health(editor)
         editor.command("messages clear")

@@ -3,9 +3,10 @@
 import pytest
 from attrs import evolve
 
+from modeld.about import About
 from modeld.engine.messages import Failed, Generated
 from modeld.schedule import ScheduleLimits
-from modeld.testing import EngineTwin
+from modeld.testing import EngineTwin, as_ids
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import (
     Accepted,
@@ -77,6 +78,30 @@ def test_the_client_is_told_before_the_books_are_kept(house: House) -> None:
     house.run("yes")
     assert counted[-1] == 0
     assert house.driver.figures.tokens_generated > 0
+
+
+def test_a_status_counts_tokens_as_they_come(house: House) -> None:
+    about = About(message_bytes=1, sessions=1, queue=1, started=0.0)
+
+    def counted() -> tuple[float, ...]:
+        figures = about.status(house.driver, 1, 0.0).figures
+        return tuple(figures[f"tokens_{name}"] for name in ("reused", "prefilled", "generated"))
+
+    house.engine.tapes.append(as_ids("he"))
+    house.submit("1", turn("hello"))
+    house.say(house.engine.begin())
+    assert counted() == (2.0, 0.0, 0.0)
+    house.say(house.engine.advance(4))
+    assert counted() == (2.0, 2.0, 0.0)
+    house.say(house.engine.advance(), house.engine.generate("yes"))
+    assert counted() == (2.0, 3.0, 3.0)
+    house.say(house.engine.end())
+    assert counted() == (2.0, 3.0, 3.0)
+    house.submit("2", turn("help", speculative=True))
+    house.say(house.engine.begin(), house.engine.advance())
+    assert counted() == (2.0, 4.0, 3.0)
+    house.say(house.engine.end())
+    assert counted() == (2.0, 4.0, 3.0)
 
 
 def test_a_first_token_that_comes_with_the_end_is_no_event_of_its_own() -> None:

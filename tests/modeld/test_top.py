@@ -1,5 +1,6 @@
 """What the live view of a daemon shows."""
 
+import pytest
 from attrs import evolve
 
 from modeld.top import PLAIN_BARS, SAMPLES, View
@@ -31,7 +32,7 @@ def test_the_first_look_has_totals_and_no_rates() -> None:
     view.add(BEFORE, 10.0)
     assert view.rates() == {}
     assert line(view, "twin") == ["twin", "guessing", "up", "1", "min", "5", "s", "exactness:", "untested"]
-    assert line(view, "prefilled") == ["prefilled", "-", "100", "tokens"]
+    assert line(view, "prefilled") == ["prefilled", "-", "100"]
     assert line(view, "tapes") == ["tapes", "3,", "1", "of", "them", "guesses"]
 
 
@@ -50,23 +51,37 @@ def test_what_came_in_a_second_is_the_difference_by_the_time_between() -> None:
     view.add(later(180.0), 11.5)
     view.add(later(260.0), 12.5)
     assert view.rates()["tokens_prefilled"] == 80.0
-    assert line(view, "prefilled") == ["prefilled", "80.0", "#_=", "260", "tokens"]
+    assert line(view, "prefilled") == ["prefilled", "80.0", "260", "#_="]
 
 
 def test_the_past_is_bounded_and_ends_with_the_daemon() -> None:
     view = View()
     for number in range(3 * SAMPLES):
         view.add(later(100.0 * number), float(number))
-    assert len(line(view, "prefilled")[2]) == SAMPLES
+    assert len(line(view, "prefilled")[3]) == SAMPLES
     view.add(later(5.0, instance="two"), 1000.0)
     assert view.rates() == {}
     view.add(later(15.0, instance="two"), 1001.0)
     assert view.rates()["tokens_prefilled"] == 10.0
 
 
-def test_a_narrow_terminal_cuts_lines_and_a_problem_is_shown() -> None:
-    view = View()
-    view.add(evolve(BEFORE, problem="the engine died twice"), 1.0)
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_the_newest_look_and_the_totals_are_always_on_the_screen(width: int) -> None:
+    view = View(PLAIN_BARS)
+    for number in range(80):
+        view.add(later(0.0), float(number))
+    view.add(later(500.0), 80.0)
+    row = line(view, "prefilled", width)
+    assert row[1:3] == ["500.0", "500"]
+    assert row[3].endswith("_#")
+    assert len(row[3]) == min(SAMPLES, width - 36)
+
+
+def test_a_problem_is_wrapped_and_what_is_wider_than_the_terminal_cut() -> None:
+    view, problem = View(), "5 engines died one after another, the last one of them was ended by SIGKILL: free memory"
+    view.add(evolve(BEFORE, problem=f"{problem}\nnow"), 1.0)
     for width in (10, 40, 80):
-        assert all(len(line) <= width for line in view.frame(width).splitlines())
-    assert "problem: the engine died twice" in view.frame(80)
+        assert all(len(line) <= width for line in view.frame(width, "modeld does not answer").splitlines())
+    shown = " ".join(view.frame(40, "modeld does not answer").split())
+    assert f"problem: {problem} now" in shown
+    assert shown.endswith("modeld does not answer")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeld.schedule import Scheduler
-from modeld.schedule.journal import Journal
+from modeld.schedule.journal import Entry, Journal, Segment
 from modeld.schedule.life import IllegalMove
 from modeld.schedule.messages import (
     CancelAsked,
@@ -20,6 +20,7 @@ from modeld.schedule.messages import (
     Op,
     OpKey,
     Submitted,
+    Tick,
 )
 from modeld.trace import trace
 
@@ -56,7 +57,7 @@ def test_a_guess_has_the_slot_until_its_stop_is_confirmed_and_the_real_operation
         EngineEnded(REAL, False),
     )
     assert slices(events) == [("guess 1", 1.0, 3.0), ("stops", 2.0, 3.0), ("real 1", 3.0, 4.0)]
-    assert waits(events)[2:] == [("b real 1 waits", 2.0), ("e real 1 waits", 3.0)]
+    assert waits(events) == [("b a real operation waits", 2.0), ("e a real operation waits", 3.0)]
     ended = {e["name"]: e["args"]["end"] for e in events if e["ph"] == "X" and "args" in e}
     assert ended == {"guess 1": "preempted", "real 1": "done"}
     assert [(e["name"], e["ts"]) for e in events if e["ph"] == "i"] == [("the engine is ready", 0.0)]
@@ -65,7 +66,7 @@ def test_a_guess_has_the_slot_until_its_stop_is_confirmed_and_the_real_operation
 def test_an_operation_whose_engine_is_lost_waits_again() -> None:
     events = traced(EngineReady(), submitted(REAL, Kind.REAL), EngineLost(), EngineReady(), EngineEnded(REAL, False))
     assert slices(events) == [("real 1", 1.0, 2.0), ("real 1", 3.0, 4.0)]
-    assert waits(events)[2:] == [("b real 1 waits", 2.0), ("e real 1 waits", 3.0)]
+    assert waits(events) == [("b a real operation waits", 2.0), ("e a real operation waits", 3.0)]
 
 
 def test_what_ends_while_it_waits_never_has_the_slot() -> None:
@@ -99,6 +100,37 @@ def test_a_record_that_begins_and_ends_in_the_middle_shows_what_it_has() -> None
     assert [e["args"]["end"] for e in events if e["ph"] == "X"] == ["done", "the record ends"]
 
 
+def test_a_record_that_begins_during_a_stop_shows_it_and_since_when_others_wait() -> None:
+    journal = Journal(Scheduler(), keep=2)
+    begun: list[Event] = [EngineReady(), submitted(GUESS, Kind.GUESS), submitted(REAL, Kind.REAL), Tick()]
+    for second, event in enumerate(begun):
+        journal.handle(event, float(second))
+    whole = journal.last()
+    kept = Segment(whole.limits, journal._scheduler.board(), [])
+    later = Scheduler(board=kept.board)
+    kept.entries.append(Entry(EngineEnded(GUESS, True), 9.0, tuple(later.handle(EngineEnded(GUESS, True), 9.0))))
+    events = [event for event in trace([kept]) if event["ph"] != "M"]
+    assert slices(events) == [("guess 1", 9.0, 9.0), ("stops", 9.0, 9.0), ("real 1", 9.0, 9.0)]
+    assert waits(events) == [("b a real operation waits", 2.0), ("e a real operation waits", 9.0)]
+
+
+def test_a_second_clock_in_a_record_is_a_process_of_its_own() -> None:
+    first, second = Journal(Scheduler()), Journal(Scheduler())
+    for journal, start in ((first, 100.0), (second, 95.0)):
+        journal.handle(EngineReady(), start)
+        journal.handle(submitted(REAL, Kind.REAL), start + 1.0)
+        journal.handle(EngineEnded(REAL, False), start + 9.0)
+    events = [event for event in trace([first.last(), second.last()]) if event["ph"] == "X"]
+    assert [event["pid"] for event in events] == [1, 2]
+    again = [event for event in trace([second.last(), first.last()]) if event["ph"] == "X"]
+    assert [event["pid"] for event in again] == [1, 2]  # 95 to 104 s overlaps 100 s
+
+
+def test_an_id_that_is_refused_since_it_is_live_ends_nothing() -> None:
+    events = traced(EngineReady(), submitted(REAL, Kind.REAL), submitted(REAL, Kind.REAL), EngineEnded(REAL, False))
+    assert slices(events) == [("real 1", 1.0, 3.0)]
+
+
 @given(st.lists(st.sampled_from(["ready", "lost", "guess", "real", "ended", "stopped", "cancel"]), max_size=40))
 def test_every_wait_that_begins_ends_and_the_slot_has_one_at_a_time(words: list[str]) -> None:
     """S1."""
@@ -118,7 +150,7 @@ def test_every_wait_that_begins_ends_and_the_slot_has_one_at_a_time(words: list[
             "stopped": EngineEnded(running.key if running else GUESS, True),
             "cancel": CancelAsked(last),
         }
-        second += 1.0
+        second += 0.123456789
         try:
             journal.handle(possible[word], second)
         except IllegalMove:
@@ -132,5 +164,9 @@ def test_every_wait_that_begins_ends_and_the_slot_has_one_at_a_time(words: list[
         elif e["ph"] == "e":
             open_waits.remove(e["id"])
     assert not open_waits
-    taken = sorted((begin, end) for name, begin, end in slices(events) if name != "stops")
-    assert all(before[1] <= after[0] for before, after in pairwise(taken))
+    taken = [event for event in events if event["ph"] == "X"]
+    assert all(type(event["ts"]) is type(event["dur"]) is int for event in taken)  # which no viewer rounds apart
+    ends = [(event["ts"], event["ts"] + event["dur"]) for event in taken if event["name"] != "stops"]
+    assert all(before[1] <= after[0] for before, after in pairwise(sorted(ends)))
+    for stop in (event for event in taken if event["name"] == "stops"):
+        assert any(begin <= stop["ts"] and stop["ts"] + stop["dur"] == end for begin, end in ends)

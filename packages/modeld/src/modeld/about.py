@@ -78,6 +78,7 @@ class About:
             clients=len(driver.clients),
             queue=driver.scheduler.waiting,
             snapshots=len(driver.sessions.snapshots),
+            running=driver.running,
         )
         return Status(
             state=driver.state,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from attrs import asdict
 
@@ -27,8 +27,15 @@ from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireEr
 from modelwire.interrupts import INTERRUPTED, ends_at_once
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Done, Prompt, Reason, Text, Tokens
 
+if TYPE_CHECKING:
+    from modeld.top import View
+
 FAILED, USAGE = 1, 2
 POLL_S, LOADING_POLLS = 0.1, 1200
+PATIENCE_S = 1.0
+"""So much longer than until the next look `top` waits for an answer."""
+WIDE = 200
+"""Columns where there is no terminal that has some."""
 _FAULTS = (EndpointError, DaemonUnreachable, WireError)
 
 
@@ -89,36 +96,38 @@ async def _status(wanted: argparse.Namespace) -> int:
 
 
 async def _top(wanted: argparse.Namespace) -> int:
-    """Until Ctrl-C. A daemon that goes is waited for; one that was never there is an error."""
+    """Until Ctrl-C. A daemon that goes or hangs is waited for; one that was never there is an error."""
     from modeld.top import BARS, PLAIN_BARS, View
 
     view = View(BARS if "utf" in (sys.stdout.encoding or "").lower() else PLAIN_BARS)
     async with _client(wanted) as client:
         for number in count(1):
+            problem = ""
             try:
-                status = await client.status()
+                status = await asyncio.wait_for(client.status(), None if number == 1 else wanted.interval + PATIENCE_S)
+                view.add(status, time.monotonic())
+            except TimeoutError:
+                problem = "modeld does not answer"
             except (DaemonUnreachable, WireError) as fault:
                 if number == 1:
                     raise
-                _show({"problem": str(fault)} if wanted.json else f"modeld: {fault}")
+                problem = f"modeld: {fault}"
+            if wanted.json:
+                seen = {"problem": problem} if problem else {**asdict(status), "a_second": view.rates()}
+                print(json.dumps(seen), flush=True)
             else:
-                view.add(status, time.monotonic())
-                seen = {**asdict(status), "a_second": view.rates()}
-                _show(seen if wanted.json else view.frame(shutil.get_terminal_size().columns))
+                _show(view, problem)
             if number == wanted.count:
-                break
+                return FAILED if problem else 0
             await asyncio.sleep(wanted.interval)
-    return 0
+    raise AssertionError("counting does not end")
 
 
-def _show(what: dict[str, Any] | str) -> None:
+def _show(view: "View", problem: str) -> None:
     """On a terminal in place of what was there, without a mode that it could be left in."""
-    if isinstance(what, dict):
-        print(json.dumps(what), flush=True)
-    elif sys.stdout.isatty():
-        print(f"\033[H\033[J{what}", flush=True)
-    else:
-        print(f"{what}\n", flush=True)
+    in_place = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    frame = view.frame(shutil.get_terminal_size().columns if in_place else WIDE, problem)
+    print(f"\033[H\033[J{frame}" if in_place else f"{frame}\n", flush=True)
 
 
 async def _describe(wanted: argparse.Namespace) -> int:
@@ -278,7 +287,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_replay(commands)
     help = "recorded events for a trace viewer (ui.perfetto.dev, chrome://tracing)"
     traced = _add(commands, "trace", _trace, help, "modeld trace events.jsonl > trace.json")
-    traced.add_argument("file", help="what 'modeld serve --record FILE' wrote")
+    traced.add_argument("file", help="what 'modeld serve --record FILE' wrote, or a daemon that failed left behind")
     keys = _add(commands, "keys", _keys, "who may talk to this daemon over TCP", "modeld keys list", keyring.NOTES)
     keyring.add_arguments(keys)
     help = "what 'modeld serve' would run with, and where each setting comes from"

@@ -113,6 +113,11 @@ class Driver:
         return self._house.exactness
 
     @property
+    def running(self) -> Flight | None:
+        """What has the slot."""
+        return self._holder.running
+
+    @property
     def live(self) -> int:
         return len(self._flights)
 

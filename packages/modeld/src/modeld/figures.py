@@ -142,9 +142,13 @@ class Figures:
         self.wasted_s -= sum(guess.seconds for guess in paid)
         self.guesses_adopted += 1
 
-    def as_mapping(self, *, sessions: int, clients: int, queue: int, snapshots: int) -> Mapping[str, float]:
+    def as_mapping(
+        self, *, sessions: int, clients: int, queue: int, snapshots: int, running: Flight | None = None
+    ) -> Mapping[str, float]:
+        """With the tokens of what is `running` so far."""
+        so_far = _so_far(running) if running else {}
         return {
-            **{name: float(getattr(self, name)) for name in _COUNTED},
+            **{name: float(getattr(self, name) + so_far.get(name, 0)) for name in _COUNTED},
             "drafting": float(self.drafting),
             "tokens_per_pass": self._tokens / self._passes if self._passes else 0.0,
             **{f"acceptance_{n}": right / count for n, (count, right) in sorted(self._by_length.items()) if count},
@@ -155,6 +159,13 @@ class Figures:
             "queue": float(queue),
             "snapshots": float(snapshots),
         }
+
+
+def _so_far(running: Flight) -> dict[str, int]:
+    """As it will be counted at its end: of a guess only what it prefills."""
+    prefilled = {"tokens_prefilled": running.resident - running.reused}
+    real = {"tokens_reused": running.reused, "tokens_generated": running.produced}
+    return prefilled if running.is_guess else prefilled | real
 
 
 def _agreement(one: bytes, other: bytes) -> int:

@@ -60,6 +60,7 @@ class Flight:
     ids: bytes = b""
     reused: int = 0
     resident: int = 0
+    produced: int = 0
     handle: str = ""
     is_question: bool = field(init=False)
     is_house: bool = field(init=False)  # nobody asked for it
@@ -128,7 +129,7 @@ class Flight:
             find = partial(sessions.open, speculative=self.is_guess) if makes else sessions.find
             self.session = session = find(self.client, name)
             self.before = session.contents if session else NOTHING
-        self.ids, self.reused, self.resident = b"", 0, 0
+        self.ids, self.reused, self.resident, self.produced = b"", 0, 0, 0
         closed = sessions.take_closed()
         return evolve(self.plan.run, closed=closed) if closed else self.plan.run
 
@@ -160,6 +161,7 @@ class Flight:
 
     def generated(self, message: Generated, now: float) -> None:
         self.first_token = self.first_token or now
+        self.produced += len(message.ids)
         if self.resident * 4 < len(self.ids):
             self.advanced(len(self.ids) // 4)
         if self.session and not self.is_guess:

@@ -62,6 +62,11 @@ class Holder:
         self._running: Flight | None = None
         self._stop_asked, self._stopping = 0.0, False
 
+    @property
+    def running(self) -> Flight | None:
+        """What has the slot."""
+        return self._running
+
     # --- commands -----------------------------------------------------------------------------------------
 
     def start(self, flight: Flight, command: schedule.Start, now: float) -> None:

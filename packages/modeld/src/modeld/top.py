@@ -1,7 +1,8 @@
 """Owns the live view of a daemon: what its last figures look like beside those before. It asks nobody anything."""
 
+import textwrap
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from modeld.report import duration, verdict
 from modelwire.messages import Status
@@ -12,13 +13,15 @@ BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = "_.-~=+*#"
 """For a terminal that has no others."""
 _DRAWN = (
-    ("prefilled", "tokens_prefilled", "tokens"),
-    ("reused", "tokens_reused", "tokens"),
-    ("generated", "tokens_generated", "tokens"),
-    ("operations", "operations_total", ""),
-    ("guesses", "guesses_total", ""),
+    ("prefilled", "tokens_prefilled"),
+    ("reused", "tokens_reused"),
+    ("generated", "tokens_generated"),
+    ("operations", "operations_total"),
+    ("guesses", "guesses_total"),
 )
 _NARROWEST = 40
+_BESIDE = 36
+"""Characters of a row that are no picture."""
 
 
 class View:
@@ -27,7 +30,7 @@ class View:
     def __init__(self, bars: str = BARS) -> None:
         self._bars = bars
         self._last: tuple[Status, float] | None = None
-        self._rates: dict[str, deque[float]] = {name: deque(maxlen=SAMPLES) for _, name, _ in _DRAWN}
+        self._rates: dict[str, deque[float]] = {name: deque(maxlen=SAMPLES) for _, name in _DRAWN}
 
     def add(self, status: Status, now: float) -> None:
         """`now` is in seconds of any clock that only goes on."""
@@ -38,30 +41,31 @@ class View:
             return
         seconds = max(now - before[1], 1e-3)
         for name, rates in self._rates.items():
-            rates.append((_of(status, name) - _of(before[0], name)) / seconds)
+            rates.append(max(0.0, _of(status, name) - _of(before[0], name)) / seconds)
 
     def rates(self) -> Mapping[str, float]:
         """What came in a second, by the name of its figure; nothing before the second sample."""
         return {name: rates[-1] for name, rates in self._rates.items() if rates}
 
-    def frame(self, width: int) -> str:
-        """What is known now, in lines of at most `width` characters."""
-        assert self._last, "nothing was added"
-        return "\n".join(line[:width].rstrip() for line in self._lines(self._last[0], max(width, _NARROWEST)))
+    def frame(self, width: int, said: str = "") -> str:
+        """What is known now and what is `said` of it, in lines of at most `width` characters."""
+        lines = [*self._lines(self._last[0], max(width, _NARROWEST))] if self._last else []
+        return "\n".join(line[:width].rstrip() for line in (*lines, *textwrap.wrap(said, max(width, _NARROWEST))))
 
     def _lines(self, status: Status, width: int) -> Iterator[str]:
         name = status.model or "no model is loaded"
         yield f"{name}    {status.state}    up {duration(status.uptime_s)}    exactness: {verdict(status.exactness)}"
         if status.problem:
-            yield f"problem: {status.problem}"
+            yield from textwrap.wrap(f"problem: {status.problem}", width)
         yield ""
         yield from self._of_memory(status, width)
         yield ""
-        yield f"{'':10} {'a second':>10}  {f'the last {SAMPLES}':{SAMPLES}}  since the start"
-        for label, figure, unit in _DRAWN:
+        room = min(SAMPLES, max(0, width - _BESIDE))
+        yield f"{'':10} {'a second':>9} {'in all':>13}  the last {room}"[:width]
+        for label, figure in _DRAWN:
             rates = self._rates[figure]
             rate = f"{rates[-1]:,.1f}" if rates else "-"
-            yield f"{label:10} {rate:>10}  {self._drawn(rates):<{SAMPLES}}  {_of(status, figure):,.0f} {unit}"
+            yield f"{label:10} {rate:>9} {_of(status, figure):>13,.0f}  {self._drawn([*rates][-room:] if room else [])}"
         yield ""
         yield (
             f"{_of(status, 'hits'):,.0f} hits, {_of(status, 'partials'):,.0f} partial    guesses: "
@@ -84,10 +88,10 @@ class View:
         others = ("sessions", "clients", "queue")
         yield f"{'':10} " + "    ".join(f"{name} {_of(status, name):,.0f}" for name in others)
 
-    def _drawn(self, rates: deque[float]) -> str:
+    def _drawn(self, rates: Sequence[float]) -> str:
         highest = max(rates, default=0.0) or 1.0
         steps = len(self._bars) - 1
-        return "".join(self._bars[round(steps * max(rate, 0.0) / highest)] for rate in rates)
+        return "".join(self._bars[round(steps * rate / highest)] for rate in rates)
 
 
 def _of(status: Status, figure: str) -> float:

@@ -3,12 +3,14 @@
 The format is Chrome's "Trace Event Format". There is no word of a prompt in it, as there is none in a record.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from attrs import define, field
 
 from modeld.schedule.journal import Entry, Segment
+from modeld.schedule.life import State
 from modeld.schedule.messages import (
     Accept,
     CancelAsked,
@@ -26,8 +28,9 @@ from modeld.schedule.messages import (
     Stop,
     Submitted,
 )
+from modelwire.errors import ErrorCode
 
-_DAEMON, _SLOT = 1, 1
+_SLOT = {"tid": 1}
 _SAID = {
     CancelAsked: "a cancel",
     ClientGone: "a client left",
@@ -40,11 +43,18 @@ TraceEvent = dict[str, Any]
 
 
 def trace(segments: Iterable[Segment]) -> Iterator[TraceEvent]:
-    """The events for a viewer. Times are in microseconds of the clock of the record."""
-    yield _named("process_name", "modeld")
-    yield _named("thread_name", "slot")
-    for segment in segments:
-        yield from _Reader(segment).read()
+    """The events for a viewer, in whole microseconds of the clock of the record.
+
+    A record that is older than the machine's last start has two clocks: what ran by either is a process of its own.
+    """
+    process, ended = 0, math.inf
+    for segment in filter(lambda segment: segment.entries, segments):
+        if segment.entries[0].now < ended:
+            process += 1
+            yield {"ph": "M", **_SLOT, "pid": process, "name": "process_name", "args": {"name": f"modeld {process}"}}
+            yield {"ph": "M", **_SLOT, "pid": process, "name": "thread_name", "args": {"name": "slot"}}
+        yield from ({**_SLOT, "pid": process, **event} for event in _Reader(segment).read())
+        ended = segment.entries[-1].now
 
 
 @define(eq=False)
@@ -55,10 +65,6 @@ class _Live:
     kind: Kind
     since: float
     stopped: float | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {self.key.op}"
 
     def args(self, **more: object) -> TraceEvent:
         return {"client": self.key.client, "op": self.key.op, **more}
@@ -74,8 +80,6 @@ class _Reader:
 
     def read(self) -> Iterator[TraceEvent]:
         entries = self._segment.entries
-        if not entries:
-            return
         self._take_up(entries[0].now)
         for entry in entries:
             yield from self._follow(entry)
@@ -83,9 +87,10 @@ class _Reader:
 
     def _take_up(self, now: float) -> None:
         board = self._segment.board
-        self._waiting = {life.op.key: _Live(life.op.key, life.op.kind, now) for life in board.waiters()}
-        if board.running:
-            self._running = _Live(board.running.op.key, board.running.op.kind, now)
+        waiting = (_Live(life.op.key, life.op.kind, life.queued_at) for life in board.waiters())
+        self._waiting = {live.key: live for live in waiting}
+        if life := board.running:
+            self._running = _Live(life.op.key, life.op.kind, now, now if life.state is State.STOPPING else None)
 
     def _follow(self, entry: Entry) -> Iterator[TraceEvent]:
         if says := _SAID.get(type(entry.event)):
@@ -102,11 +107,13 @@ class _Reader:
             case Accept() if isinstance(entry.event, Submitted):
                 self._waiting[command.key] = _Live(command.key, entry.event.op.kind, now)
             case Start():
-                begins = self._waiting.pop(command.key)
-                yield from _waited(begins, now)
-                self._running = _Live(begins.key, begins.kind, now)
+                if begins := self._waiting.pop(command.key, None):
+                    yield from _waited(begins, now)
+                    self._running = _Live(begins.key, begins.kind, now)
             case Stop() if self._running:
                 self._running.stopped = now
+            case Fail(code=ErrorCode.DUPLICATE_OP):
+                pass  # another one has this id, and goes on
             case End() | Fail():
                 how = str(command.code if isinstance(command, Fail) else command.reason or "done")
                 if live := self._waiting.pop(command.key, None):
@@ -121,7 +128,8 @@ class _Reader:
         self._running, self._waiting[live.key] = None, _Live(live.key, live.kind, now)
 
     def _left(self, live: _Live, now: float, how: str) -> Iterator[TraceEvent]:
-        yield {**_slice(live.title, live.since, now), "cat": str(live.kind), "args": live.args(end=how)}
+        name = f"{live.kind} {live.key.op}"
+        yield {**_slice(name, live.since, now), "cat": str(live.kind), "args": live.args(end=how)}
         if live.stopped is not None:
             yield {**_slice("stops", live.stopped, now), "cat": "stop"}
 
@@ -137,19 +145,21 @@ def _ends(key: OpKey, commands: Iterable[Command]) -> bool:
 
 
 def _waited(live: _Live, now: float, how: str = "") -> Iterator[TraceEvent]:
-    """Many may wait at once, so each has a track of its own."""
-    name = {"name": f"{live.title} waits", "cat": "waits", "id": f"{live.key.client}/{live.key.op}"}
-    yield {**_at("b", live.since), **name, "args": live.args()}
-    yield {**_at("e", now), **name, "args": {"end": how} if how else {}}
+    """Many may wait at once. A viewer has a row for each name, and one below the other what overlaps in it."""
+    if _whole(now) > _whole(live.since):
+        same = {"name": f"a {live.kind} operation waits", "cat": "waits", "id": f"{live.key.client}/{live.key.op}"}
+        yield {**_at("b", live.since), **same, "args": live.args()}
+        yield {**_at("e", now), **same, "args": {"end": how} if how else {}}
 
 
 def _slice(name: str, since: float, until: float) -> TraceEvent:
-    return {**_at("X", since), "name": name, "dur": 1e6 * (until - since)}
+    return {**_at("X", since), "name": name, "dur": _whole(until) - _whole(since)}
 
 
 def _at(phase: str, when: float) -> TraceEvent:
-    return {"ph": phase, "ts": 1e6 * when, "pid": _DAEMON, "tid": _SLOT}
+    return {"ph": phase, "ts": _whole(when)}
 
 
-def _named(what: str, name: str) -> TraceEvent:
-    return {"ph": "M", "name": what, "pid": _DAEMON, "tid": _SLOT, "args": {"name": name}}
+def _whole(seconds: float) -> int:
+    """Microseconds. A viewer drops a slice that ends a rounding error after the one that it lies in."""
+    return round(1e6 * seconds)

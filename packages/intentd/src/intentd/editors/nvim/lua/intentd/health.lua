@@ -1,12 +1,18 @@
 -- `:checkhealth intentd`: what the plugin needs, and what runs here.
 local health, M = vim.health, {}
 
--- The status of a command, and its lines; nil where it cannot be started or does not end.
-local function run(...)
-  local words = { ... }
-  local _, ended = pcall(function() return vim.system(words, { text = true }):wait(10000) end)
-  if type(ended) ~= 'table' then return nil, { tostring(ended) } end
-  return ended.code, vim.split(vim.trim(ended.stdout .. ended.stderr), '\n')
+local function command() -- the one that the language server is started with
+  local cmd = (vim.lsp.config.intentd or {}).cmd
+  return type(cmd) == 'table' and cmd[1] or 'intentd'
+end
+
+-- Whether it went well, and the lines that were said; intentd itself waits 10 s for its daemon.
+local function run(word)
+  local words = { command(), word }
+  local _, ended = pcall(function() return vim.system(words, { text = true }):wait(20000) end)
+  if type(ended) ~= 'table' then return false, { tostring(ended) } end
+  local said = vim.trim(ended.stdout .. '\n' .. ended.stderr)
+  return ended.code == 0, vim.split(said ~= '' and said or ('`intentd %s` does not end'):format(word), '\n')
 end
 
 local function check_editor()
@@ -23,18 +29,23 @@ local function check_client()
 end
 
 local function check_daemon()
-  local status, lines = run('intentd', 'status')
-  if status ~= 0 then return health.warn(table.concat(lines, ' '), { 'the language server starts it: see above' }) end
+  local well, lines = run('status')
+  if not well then return health.warn(lines[#lines], { 'a language server starts it where none serves: see above' }) end
   health.ok('intentd serves')
-  for _, line in ipairs(lines) do health.info(line) end
+  for _, line in ipairs(lines) do
+    local lacks = line:match('^problem') or line:match('does not answer$')
+    local say = lacks and health.warn or health.info
+    say(line)
+  end
 end
 
 function M.check()
   health.start('intentd')
   check_editor()
-  local status, lines = run('intentd', '--version')
-  if status ~= 0 then
-    return health.error('`intentd` cannot be run: ' .. lines[1], { 'put it on the PATH that Neovim is started with' })
+  local well, lines = run('--version')
+  if not well then
+    local advice = { 'put it on the PATH that Neovim is started with, or name it in vim.lsp.config' }
+    return health.error(('`%s` cannot be run: %s'):format(command(), lines[#lines]), advice)
   end
   health.ok(lines[1])
   check_client()
