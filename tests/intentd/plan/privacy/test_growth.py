@@ -175,6 +175,18 @@ def test_a_line_is_looked_through_in_time_in_proportion_to_it(unit: str) -> None
     assert [at for at, make in enumerate(shapes(unit)) if grows(scrub, make, 900) > MOST] == []
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [
+        f"got gs{'k_'}aB3dE5fG7hJ9kL1mN2pQ4rS6\nretry: 3\n",
+        f"auth ok for bob with ey{'J'}hbGciOiJIUzI1NiJ9.ey{'J'}zdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P\n",
+    ],
+)
+def test_a_log_with_a_token_at_the_end_of_each_line_takes_time_in_proportion_to_it(unit: str) -> None:
+    """A service's log once took a core for seconds: the whole of it was encoded again for each token."""
+    assert grows(scrub, lambda size: unit * (size // len(unit)), 32_000) <= MOST
+
+
 @pytest.mark.parametrize("unit", ["\"a\nauth=('a', 'b'`=>", "  a: b\n\nauth=('a', 'b'", "secret=('ab', f('b') or "])
 def test_no_literal_is_judged_for_each_of_many_names_before_it(unit: str) -> None:
     """Where names stand as densely as they can, a window once took half a minute."""

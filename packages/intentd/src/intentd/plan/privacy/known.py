@@ -384,6 +384,6 @@ def _is_one(form: Form, view: View, hit: re.Match[str]) -> bool:
     start, end = hit.span(form.group)
     first, *others = [join for join in view.joins(start, end) if join > start] or [end]
     word = _NEXT_RESULT if view.is_whole(start, first + 1) else _NEXT_WORD
-    one = form.pattern.fullmatch(view.text, hit.start(), first)
+    one = form.pattern.fullmatch(view.text[hit.start() : first])  # An automaton given a place reads the whole text.
     fits = one is not None and _counts(form, one[form.group])
     return first == end or not fits or word.fullmatch(view.text, first, (*others, end)[0]) is None
