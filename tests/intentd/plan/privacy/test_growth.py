@@ -187,6 +187,16 @@ def test_a_log_with_a_token_at_the_end_of_each_line_takes_time_in_proportion_to_
     assert grows(scrub, lambda size: unit * (size // len(unit)), 32_000) <= MOST
 
 
+def test_many_secrets_are_looked_for_everywhere_in_time_in_proportion_to_the_text() -> None:
+    def make(size: int) -> str:
+        rows = (
+            f"DB_PASSWORD=correcthorsebattery{number:06}\ncorrecthorsebatter{number}\n" for number in range(size // 60)
+        )
+        return "".join(rows)
+
+    assert grows(scrub, make, 32_000) <= MOST
+
+
 @pytest.mark.parametrize("unit", ["\"a\nauth=('a', 'b'`=>", "  a: b\n\nauth=('a', 'b'", "secret=('ab', f('b') or "])
 def test_no_literal_is_judged_for_each_of_many_names_before_it(unit: str) -> None:
     """Where names stand as densely as they can, a window once took half a minute."""

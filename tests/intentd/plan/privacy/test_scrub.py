@@ -567,6 +567,24 @@ def test_what_pytest_shows_of_a_secret_without_its_middle_is_taken_out() -> None
     assert scrub("assert 'gh" + "p_aB3dE5fG7...W0xY1zA2' == 'x'").text == f"assert '{REDACTED}' == 'x'"
     shown = "loading...\nassert 'correct or ...or battery' == 'x'\nask-me-Later...Then1 sk-learn...\n"
     assert scrub(f"{shown}DB_PASSWORD=correcthorsebattery\n").text == f"{shown}DB_PASSWORD={REDACTED}\n"
+    assert scrub("assert 'AUTH=correctho...' == ''\nDB_PASSWORD=correcthorsebattery\n").text == (
+        f"assert 'AUTH={REDACTED}' == ''\nDB_PASSWORD={REDACTED}\n"
+    )
+    assert scrub("DB_PASSWORD=postgres_dev_pw\ncan't wait for postgres...\n").text == (
+        f"DB_PASSWORD={REDACTED}\ncan't wait for postgres...\n"
+    )
+
+
+def test_what_is_secret_by_its_name_is_taken_out_where_it_stands_alone() -> None:
+    """I3: a failed assertion shows it without its name; a word that is secret somewhere may be a word elsewhere."""
+    for secret in ("Tr0ub4dor3x99", "correcthorsebattery"):
+        shown = (
+            "E       AssertionError: assert '{0}' == 'x'\nE         + {0}\nat bob:{0}@db\n>       password = '{0}'\n"
+        )
+        assert scrub(shown.format(secret)).text == shown.format(REDACTED)
+    assert scrub("DB_PASSWORD=postgres\nstarting postgres\n").text == f"DB_PASSWORD={REDACTED}\nstarting postgres\n"
+    longer = "DB_PASSWORD=correcthorsebattery\nADMIN_PASSWORD=correcthorsebatterystaple\n"
+    assert "horse" not in scrub(f"{longer}correcthorsebatterystaple, correcthorsebattery, correcthorsebatteryx\n").text
 
 
 def test_a_secret_of_any_length_is_taken_out_whole() -> None:

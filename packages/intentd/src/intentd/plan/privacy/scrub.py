@@ -5,7 +5,7 @@ and be cut afterwards: half a key does not look like one.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from attrs import frozen
@@ -15,6 +15,7 @@ from intentd.plan.privacy.assigned import assigned
 from intentd.plan.privacy.keyblocks import key_blocks
 from intentd.plan.privacy.known import known
 from intentd.plan.privacy.layouts import laid_out
+from intentd.plan.privacy.looks import is_no_word
 from intentd.plan.privacy.views import Span, joined, uncoloured
 
 REDACTED = "[redacted]"
@@ -28,6 +29,11 @@ MAX_SHOWN = 60
 MIN_SHOWN = 4
 MIN_SHOWN_ALONE = 6
 MIN_SHORTENED = 12
+MAX_LITERAL = 400
+MAX_ALIKE = 8
+"""So many secrets that begin alike are compared with one place."""
+MIN_WORDS = 17
+"""So long is what is of words only, where it goes wherever it stands: a shorter one may be a word of the text, too."""
 
 
 @frozen
@@ -91,7 +97,26 @@ def _find(text: str) -> dict[Span, str]:
     for view, across in (*((view, False) for view in uncoloured(text)), *((view, True) for view in views)):
         for kind, start, end in (*known(view, across), *assigned(view, across)):
             found |= dict.fromkeys(view.spans(start, end), kind)
-    return found | dict.fromkeys(_shortened(text, {text[span.start : span.end] for span in found}), "shortened")
+    secrets = {text[span.start : span.end] for span in found}
+    again = dict.fromkeys(_repeated(text, secrets), "repeated") | dict.fromkeys(_shortened(text, secrets), "shortened")
+    return again | found
+
+
+def _repeated(text: str, secrets: set[str]) -> Iterator[Span]:
+    """Where they stand without what told of them."""
+    known = sorted(
+        secret
+        for secret in secrets
+        if MIN_SHORTENED <= len(secret) <= MAX_LITERAL and (len(secret) >= MIN_WORDS or is_no_word(secret))
+    )
+    begins = {secret[:MIN_SHORTENED] for secret in known}
+    last = len(text) - MIN_SHORTENED + 1 if known else 0
+    for start in [at for at in range(last) if text[at : at + MIN_SHORTENED] in begins]:
+        place = bisect_right(known, text[start : start + MAX_LITERAL])
+        for secret in reversed(known[max(0, place - MAX_ALIKE) : place]):
+            if text.startswith(secret, start):
+                yield Span(start, start + len(secret))
+                break
 
 
 def _shortened(text: str, secrets: set[str]) -> Iterator[Span]:
@@ -105,8 +130,16 @@ def _shortened(text: str, secrets: set[str]) -> Iterator[Span]:
         start, end = gap.span()
         before = _shown(text[max(0, start - MAX_SHOWN) : start].rpartition("...")[2], firsts)
         behind = _shown(text[end : end + MAX_SHOWN].partition("...")[0][::-1], lasts)
-        if max(before, behind) >= MIN_SHOWN_ALONE or min(before, behind) >= MIN_SHOWN:
+        alone = max(before, behind) >= MIN_SHOWN_ALONE and _in_literal(text, start, end)
+        if alone or min(before, behind) >= MIN_SHOWN:
             yield Span(start - before, end + behind)
+
+
+def _in_literal(text: str, start: int, end: int) -> bool:
+    """Whether one quote opens before the place and closes behind it, on its line."""
+    before = text[max(0, start - MAX_LITERAL) : start].rpartition("\n")[2]
+    behind = text[end : end + MAX_LITERAL].partition("\n")[0]
+    return any(before.count(quote) % 2 and quote in behind for quote in "\"'`")
 
 
 def _shown(part: str, firsts: list[str]) -> int:
