@@ -145,7 +145,8 @@ def test_a_pattern_takes_time_in_proportion_to_the_text(name: str) -> None:
 ODD = (
     "sk-", "task-00001", "pass=", "token=", "key:", 'password="', "password=a,", "DB_PASS=a;", '"password", ',
     'password=\\"', "secret='a\" + \"", "token: a1B2c3\n", "secret: |\n", "AccountKey=", "--password a1 ",
-    "<password>a", "pass=(", "password = x or 'a' ", "password: ('a', ", "DB_PASS=a<", "token='a(", "secret: [(",
+    "<password>a", "pass=(", "pass=a1)}];", "auth=(\n", "cookie: a=b; ", "- name: a\n  # b",
+    "password = x or 'a' ", "password: ('a', ", "DB_PASS=a<", "token='a(", "secret: [(",
     "auth: ['a', ", "kind: Secret\ndata:\n  a: b\n", "kind: Secret\ndata:\n", "  data:\n    a: b\n  kind: Secret\n",
     '{"kind":"Secret","data":{"a":"', "DB_PASS=${A:-", "${PW=", "kind: Secret\ndata:\n  a: b,",
     "a1b2c3\\d4e5f6@key=\n", "a1b2c3d4e5f6key=\n", "'key=' + ", '"key:" ',

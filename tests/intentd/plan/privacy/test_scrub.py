@@ -1,6 +1,7 @@
 """I3: no secret enters a prompt, split or whole; and what is harmless stays as it is."""
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -215,6 +216,48 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
         'client_key = "customer_id"',
         "PWD=/my/work/project",
         '"PWD": "/srv/app",',
+        "PASS: test-strerror\nPASS: check_utf8_2\nPASS: t-skipping.sh\nPASS: test1",
+        "Running pass: Float2IntPass on foo (5 instructions)",
+        "Render pass: main-pass_1",
+        "proxy_pass: http://backend:8080",
+        "fastcgi_pass: unix:/run/php/php8.1-fpm.sock",
+        'const STORAGE_KEY = "favorites"',
+        "const STORAGE_KEY='todo-app'",
+        "accountKey: 'selectedAccount'",
+        'rootKey: "dashboard"',
+        'shared_key = "customer_id"',
+        'license_key = "license-key-input"',
+        'requires_auth = ("create", "update", "delete")',
+        'oauth = ("google", "github", "facebook")',
+        'skip_auth = ("/health", "/docs")',
+        'paths_without_auth = ("/health", "/metrics", "/login")',
+        "Authorization: Basic\n    authentication is used",
+        "PWD=/Users",
+        "Pwd: /srv/app",
+        "PWD=/srv/c++",
+        '"PWD": "C:\\\\src\\\\shop"',
+        'errors.password = "is too short (minimum is 8)"',
+        '"password": "Your password can\'t be one of the last 5"',
+        '"password": "Le mot de passe doit contenir au moins 8 caractères"',
+        '"password": "Das Passwort hat mindestens 8 Zeichen"',
+        "password: '密码长度不能少于 8 个字符'",
+        "password: '密码不能为空'",
+        '"password": "Пароль"',
+        "login(password=password2)",
+        "f(password=count+1)",
+        "f(pass=user1&user2)",
+        "fn({password:a1,key:b2,secret:c3});",
+        'PASSWORD="Enter your password"',
+        'client_password="see the manual"',
+        "set-cookie: lang=fr; Domain=shop.example.test; Path=/",
+        "gcc -I/usr/include/mysql -pthread a.c",
+        "gcc -I/usr/include/mysql -pedantic a.c",
+        "docker run --name mysql -p3306:3306 mysql",
+        "data = [{ name: 'Pass', value: 1200 }, { name: 'Fail', value: 3 }]",
+        '{"name": "compass", "value": "north-east2"}',
+        '{"name": "client_key", "value": "customer"}',
+        '#define ERR_PASSWORD "wrong_password"',
+        '#define RENDER_PASS "shadow"',
         "    --- PASS: TestLogin/bad_password#01 (0.00s)",
         "PASS: tests/basic.sh",
         "Pass: 10/12 Fail: 2",
@@ -244,7 +287,8 @@ def test_scrubbing_again_changes_nothing_and_lines_stay() -> None:
     ],
 )
 def test_what_only_speaks_of_secrets_stays(line: str) -> None:
-    assert scrub(line).text == line
+    for text in (line, marked("+", line), marked("-", line), marked(" ", line)):
+        assert scrub(text).text == text
 
 
 @pytest.mark.parametrize(
@@ -518,6 +562,54 @@ BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
         ("db: {host: x, user: bob, pass: Tr0ub4dor3x, port: 3}", "db: {host: x, user: bob, pass: [redacted], port: 3}"),
         ("login user: bob pass: Tr0ub4dor&3 from 10.0.0.1", "login user: bob pass: [redacted] from 10.0.0.1"),
         ("as user bob, Pass: hunter22", "as user bob, Pass: [redacted]"),
+        ("db: {user: bob, password: Tr0ub4dor&3}", "db: {user: bob, password: [redacted]}"),
+        ("{User:bob Password:Tr0ub4dor&3}", "{User:bob Password:[redacted]}"),
+        ("User[name=bob, password=Tr0ub4dor&3]", "User[name=bob, password=[redacted]]"),
+        ("login(password=Tr0ub4dor&3)", "login(password=[redacted])"),
+        ("{token: 9f8e7d6c5b4a39281706f5e4d3c2b1a0}", "{token: [redacted]}"),
+        ("{client_secret=9f8e7d6c5b4a3928}", "{client_secret=[redacted]}"),
+        ("{api_key: aB3dE5fG7hJ9kL1mN2pQ}", "{api_key: [redacted]}"),
+        ('DB_PASSWORD="correct horse battery staple"', 'DB_PASSWORD="[redacted]"'),
+        ('- name: DB_PASSWORD\n  value: "correct horse"', '- name: DB_PASSWORD\n  value: "[redacted]"'),
+        ('EMAIL_HOST_PASSWORD = "abcd efgh ijkl mnop"', 'EMAIL_HOST_PASSWORD = "[redacted]"'),
+        ("SMTP_PASSWORD=abcd efgh ijkl mnop\n", "SMTP_PASSWORD=[redacted]\n"),
+        ("- name: SMTP_PASS\n  value: Tr0ub4dor3x", "- name: SMTP_PASS\n  value: [redacted]"),
+        ('- name: DB_PWD\n  value: "hunter22"', '- name: DB_PWD\n  value: "[redacted]"'),
+        (f"- name: STRIPE_KEY\n  value: {'xK9mPqL2vR8w' * 3}", "- name: STRIPE_KEY\n  value: [redacted]"),
+        ("- name: DB_PASSWORD\n  # ours\n  value: hunter22", "- name: DB_PASSWORD\n  # ours\n  value: [redacted]"),
+        (
+            "- key: DB_PASSWORD\n  scope: RUN_TIME\n  type: SECRET\n  value: hunter22",
+            "- key: DB_PASSWORD\n  scope: RUN_TIME\n  type: SECRET\n  value: [redacted]",
+        ),
+        (
+            "# - name: A_PASSWORD\n#   value: hunter22\n# - name: X\n#   value: y",
+            "# - name: A_PASSWORD\n#   value: [redacted]\n# - name: X\n#   value: y",
+        ),
+        (
+            '"Name": "/shop/db/password",\n"Type": "SecureString",\n"Value": "hunter22"',
+            '"Name": "/shop/db/password",\n"Type": "SecureString",\n"Value": "[redacted]"',
+        ),
+        (
+            '{"ParameterKey": "DBPassword", "ParameterValue": "hunter22"}',
+            '{"ParameterKey": "DBPassword", "ParameterValue": "[redacted]"}',
+        ),
+        ('variable "db_pass" {\n  default = "hunter22"\n}', 'variable "db_pass" {\n  default = "[redacted]"\n}'),
+        ('auth=(\n    "bob",\n    "hunter22x",\n),', 'auth=(\n    "bob",\n    "[redacted]",\n),'),
+        ('HTTPBasicAuth(\n    "bob",\n    "hunter22x",\n)', 'HTTPBasicAuth(\n    "bob",\n    "[redacted]",\n)'),
+        ('http_auth=("bob", "hunter22x", realm)', 'http_auth=("bob", "[redacted]", realm)'),
+        ("Cookie: lang=fr; sid=s%3AaB3dE5fG7hJ9kL1mN2", "Cookie: lang=fr; [redacted]"),
+        ("Authorization: Basic\n    correcthorse", "Authorization: Basic\n    [redacted]"),
+        ("root:hunter22@tcp(db.test:3306)/shop", "root:[redacted]@tcp(db.test:3306)/shop"),
+        ('static char wifi_password[32] = "hunter22";', 'static char wifi_password[32] = "[redacted]";'),
+        ('#define DB_PASSWORD "correcthorse"', '#define DB_PASSWORD "[redacted]"'),
+        ('#define WIFI_PASS "hunter22"', '#define WIFI_PASS "[redacted]"'),
+        ("DB_PASSWORD ?= correcthorse", "DB_PASSWORD ?= [redacted]"),
+        ('user, password = "bob", "hunter22"', 'user, password = "[redacted]", "[redacted]"'),
+        ("curl --proxy-user bob:hunter22 https://a.test", "curl --proxy-user bob:[redacted] https://a.test"),
+        ('DB_PASSWORD="Пароль"', 'DB_PASSWORD="[redacted]"'),
+        ('license_key = "ABCD-EFGH-IJKL"', 'license_key = "[redacted]"'),
+        ("proxy_pass: Tr0ub4dor3x", "proxy_pass: [redacted]"),
+        ("PASS: hunter22", "PASS: [redacted]"),
         ('+- name: DB_PASSWORD\n+  value: "Tr0ub4dor3x"', '+- name: DB_PASSWORD\n+  value: "[redacted]"'),
         ('E   - name: DB_PASSWORD\nE     value: "hunter22"', 'E   - name: DB_PASSWORD\nE     value: "[redacted]"'),
         ('> "value": "hunter22",\n> "name": "DB_PASSWORD"', '> "value": "[redacted]",\n> "name": "DB_PASSWORD"'),
@@ -525,6 +617,14 @@ BASIC = "ZGVwbG95" + "Omh1bnRlcjJ4eXo="
 )
 def test_what_is_secret_is_taken_out_wherever_it_is_written(line: str, left: str) -> None:
     assert scrub(line).text == left
+    if not re.match(r"[+>-]|E ", line):
+        for mark in "+- ":
+            assert scrub(marked(mark, line)).text == marked(mark, left)
+
+
+def marked(mark: str, text: str) -> str:
+    """As a diff shows it."""
+    return "\n".join(mark + line for line in text.split("\n"))
 
 
 @pytest.mark.parametrize(
@@ -543,13 +643,30 @@ def test_the_line_behind_a_secret_stays_unless_a_terminal_broke_the_row(behind: 
 
 @pytest.mark.parametrize(
     "behind",
-    ["--- FAIL: TestY (0.00s)\n", "FAILED tests/a.py::t\n", "DEBUG=1\n", "  make test\n", "ok  \tshop/cart 0.1s\n"],
+    [
+        *(
+            "--- FAIL: TestY (0.00s)\n",
+            "FAILED tests/a.py::t\n",
+            "DEBUG=1\n",
+            "  make test\n",
+            "ok  \tshop/cart 0.1s\n",
+        ),
+        *(
+            "2 failed, 3 passed in 0.1s\n",
+            "12 passed\n",
+            "3 tests ok\n",
+            "2024-05-01 10:00:00 next\n",
+            "HTTP/1.1 200 OK\n",
+        ),
+    ],
 )
 def test_the_line_behind_a_token_stays_unless_it_goes_on_there(behind: str) -> None:
     """I3: a reader of the output finds its lines; the rest of a token in the next line is taken out."""
     key, word = "sk-" + "proj-abcdEF12gh34IJ56kl78MN90", "gh" + "p_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2"
     for token in (key, word):
         assert scrub(f"a_test.go:9: got {token}\n{behind}").text == f"a_test.go:9: got {REDACTED}\n{behind}"
+    if behind[0].isdigit():
+        assert scrub(f"GET /?api_key=aB3dE5fG7hJ9kL1mN2pQ\n{behind}").text == f"GET /?api_key={REDACTED}\n{behind}"
     assert (
         scrub(f"a_test.go:9: got {key}\n    opQR3456789AB\n").text == f"a_test.go:9: got {REDACTED}\n    {REDACTED}\n"
     )

@@ -24,7 +24,7 @@ from intentd.plan.privacy.names import (
     in_environment,
     weight_of,
 )
-from intentd.plan.privacy.values import JUDGED_PIECES, Value, continuation, value_of, whole
+from intentd.plan.privacy.values import APP_PASSWORD, JUDGED_PIECES, Value, continuation, value_of, whole
 from intentd.plan.privacy.views import View
 
 _DEFAULT = re.compile(
@@ -37,12 +37,14 @@ _FIELD_BEHIND = re.compile(r"(?: {1,4}|[;&])[\w.-]{1,40}=(?=[^\s=])")
 _SPOKEN_OF = re.compile(r"(?:\([\"'`]|[\"'`]/[^\s\"'`]*\?)\Z")
 """Where a field stands alone in a test's title, or in the address of a page."""
 _JOIN = re.compile(r"\bjoin\(")
+_OPERATOR = re.compile(r"[+*%&|^]+")
 _COMPARED = re.compile(r"[=!]==?[ \t]*\Z")
 _MADE = re.compile(r"[\w.]{0,80}\(")
 """Behind a comparison: what it is made with, and no condition's branch."""
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
-    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
+    r"(?i:https?://[\w.-]+(?::\d{1,5})?/?|unix:[\w./-]+"
+    r"|[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
     r"|([*xX.#_\-•?0])\1*|\[redacted\].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
     r"|required|optional|hashed|(?:required|nullable|sometimes|string|confirmed|bail)\|.*|(?:option|flag|argument)s?[.,:]?|ssh-(?:rsa|dss|ed25519)"
@@ -50,20 +52,34 @@ _EMPTY = re.compile(
     r"|(?:u?int|float|utf-?|cp|sha-?|md|base|uuid|bcrypt|argon|varchar|str|ed|aes-?|rsa-?)_?\d+)"
     r"|\$(?:[{(].*|[A-Z_][A-Z0-9_]*|[a-z_][A-Za-z_]*)"
 )
-_PROPERTY = re.compile(r"(?!self\.|this\.|cls\.)[a-z][\w-]*(?:\.[\w-]+){2,8}=")
+_PROPERTY = re.compile(r"[+-]?[ \t]*(?!self\.|this\.|cls\.)[a-z][\w-]*(?:\.[\w-]+){2,8}=")
 _RESULT = re.compile(r"(?i:pass):[ \t]*")
 """As a test's; it may be an account's, too."""
+_TEST = re.compile(r"[A-Za-z]+\d?|[\w.-]*[_.-][\w.-]*")
+"""The name of one, where nobody's account is written."""
+_LINE = re.compile(r"(?:[+ -]|.*(?:Z|\|) )?\Z")
+"""What stands before the first word of a line: nothing, a diff's mark, a time, or a container's name."""
+_PASSES = re.compile(r"(?i)\b(?:running|skipping|render|shader|compute|depth|shadow) \Z")
+"""Of a compiler, or of what draws."""
 _COUNTED = re.compile(r"[\d.,/%]+")
 _REFERENCE = re.compile(r"[!&*]+[A-Za-z_][A-Za-z_.]*")
 """As C and YAML write it; a shell does not."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}")
-_MESSAGE = re.compile(r"(?i)(?=(?:[^ ]* ){3}).*?\b(?:must|should|at least|at most|characters?|cannot)\b")
+_MESSAGE = re.compile(
+    r"(?i)(?=(?:[^ ]* ){3}).*?\b(?:must|should|at least|at most|characters?|cannot|can['’]t"
+    r"|too (?:short|long|weak|common)|letters|Zeichen|caractères|caracteres|символ\w*)\b|.*(?:字符|文字|글자)"
+)
 """What says a rule; a passphrase is a sentence, too."""
+_FOREIGN = re.compile(r"[^A-Za-z0-9]*?[\u0370-\u1dff\u2e80-\ud7ff\uf900-\ufaff][^A-Za-z0-9]*")
+"""A label in letters of another script."""
+_SPEAKS = re.compile(r"(?i)\b(?:pass\w*|enter|please|your|invalid|wrong|missing)\b|[$%`{]")
+"""What is no passphrase: a user is told it, or a shell puts it together."""
 _HASH = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_OF_ANYTHING = re.compile(r"(?i)(?:service|account|client|database|db|storage)[_-]?key")
+_OF_ANYTHING = re.compile(r"(?i)(?:service|account|client|database|db|storage|root|shared|license)[_-]?key")
 """What is found by such a key is as often called so: words say nothing then."""
-_WORDS = re.compile(r"[\w.]+(?:[-_/:.][\w.]+)+")
+_WORDS = re.compile(r"[\w.]+(?:[-_/:.][\w.]+)*")
+_DECLARED = re.compile(r"\b(?:const|let|var) \w*\Z")
 _TOKEN = re.compile(r"[A-Za-z0-9+/=_\-.~%:$!]+")
 _PATH = re.compile(
     r"(?:[a-zA-Z]+:)?/{1,2}[\w.-]*/.*|(?:\.{1,2}|~|[\w.-]+)?(?:/[\w.@-]+)+/?|[\w.-]+@[\w.-]+\.\w+|[\d.:,]+"
@@ -146,6 +162,10 @@ def _is_secret(value: Value, weight: Weight, head: re.Match[str], flag: bool) ->
         return False
     if value.quoted and _is_salt(text):
         return True
+    if value.quoted and _FOREIGN.fullmatch(text) and not in_environment(head):
+        return False
+    if value.enclosed and not is_no_word(_OPERATOR.sub("-", text)) and not _is_field(value, head):
+        return False
     if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not looks_random(text, 20)):
         return False
     sure = in_environment(head) and not head[0].startswith("PASS_")
@@ -168,7 +188,9 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
             return False
         message = _MESSAGE.match(text) and not in_environment(head)
         told = message or head.string[value.start - 1] == "`"  # A shell runs what stands in backticks.
-        return " " not in text or "phrase" in head[0].lower() or (digit and not told)
+        words = in_environment(head) and not _SPEAKS.search(text)
+        phrase = "phrase" in head[0].lower() or APP_PASSWORD.fullmatch(text)
+        return " " not in text or bool(phrase) or (not told and (digit or words))
     if _is_result(text, head):
         return False
     exact = in_environment(head) or _is_field(value, head) or _is_property(value, head)
@@ -186,17 +208,22 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
 
 
 def _is_result(text: str, head: re.Match[str]) -> bool:
-    """Whether it is what a test came to: numbers, or behind a capital the path of a test."""
+    """Whether it is what a test came to: numbers, or behind a capital the path of a test; or a compiler's step."""
     before = _before(head)
-    if not _RESULT.fullmatch(head[0]) or re.search(r"[\w.-]\Z", before):
+    if not _RESULT.fullmatch(head[0]) or re.search(r"[\w.-](?<!^-)\Z", before):
         return False
-    path = "/" in text and not is_no_word(text)
-    return bool(_COUNTED.fullmatch(text)) or (head[0][0].isupper() and (path or before.endswith("--- ")))
+    words = not is_no_word(text)
+    test = head[0] == "PASS: " and words and _LINE.match(before) and _TEST.fullmatch(text)
+    if test or _PASSES.search(before):
+        return True
+    return bool(_COUNTED.fullmatch(text)) or (
+        head[0][0].isupper() and (("/" in text and words) or before.endswith("--- "))
+    )
 
 
 def _is_code(text: str, value: Value, exact: bool) -> bool:
     """Whether a bare value is an expression; `exact`: nothing but a value can stand there."""
-    return not (exact and value.last) and is_code(text, value.last)
+    return not (exact and value.last) and is_code(text, value.last or value.enclosed)
 
 
 def _is_field(value: Value, head: re.Match[str]) -> bool:
@@ -248,7 +275,8 @@ def _is_plain_secret(text: str, value: Value, head: re.Match[str]) -> bool:
     if value.quoted:
         if is_no_word(text) or is_mixed(text):
             return True
-        name = not in_environment(head) and _WORDS.fullmatch(text) and _OF_ANYTHING.match(head["secret"])
+        code = not in_environment(head) or _DECLARED.search(_before(head))
+        name = _OF_ANYTHING.match(head["secret"]) and code and _WORDS.fullmatch(text) and not text.isupper()
         return " " not in text and not is_code(text, cut=False) and not name
     exact = in_environment(head) or _is_field(value, head)
     if _is_code(text, value, exact and (is_no_word(text) or not BRACKETS.search(text))):

@@ -29,7 +29,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from intentd.plan.privacy.looks import MAX_JUDGED, looks_random
+from intentd.plan.privacy.looks import MAX_JUDGED, RESULT, looks_random
 from intentd.plan.privacy.views import View
 
 DETECTORS: tuple[type[RegexBasedDetector], ...] = (
@@ -115,11 +115,15 @@ def _service(pattern: str, hint: str = "") -> Form:
     return Form("Service Token", re2.compile(pattern), hint, apart=True)
 
 
-_TEXT = r"\s?[\"'][^\"'\n]{1,100}[\"'],"
+# Between the arguments of a call, also where a diff or a failed assertion puts marks before each line.
+_GAP = r"(?:\s|(?<=\n)[+\->|E]){0,40}"
+_TEXT = rf"{_GAP}[\"'][^\"'\n]{{1,100}}[\"'],"
+_PORTS = r"[\d.:-]{1,40}:[\d-]{1,11}(?:/[a-z]{3})?(?:[\s\"']|$)"
 _WORDS = r"[A-Za-z]{1,40}\d{0,3}(?:[/:-][A-Za-z]{1,40}\d{0,3}){1,9}"
 _NO_SECRET = rf"o?auth|[\w.\[\],-]{{1,80}}[<>=~!]=|(?:\w{{1,20}}:[\w-]{{1,40}}|{_WORDS})[\"']"
 """A way to sign in, a package, or the path of a page, as lists of them hold."""
-_NAME_AND_SECRET = rf"{_TEXT}\s{{0,4}}[\"']([^\"'\n]{{3,200}})\n?[\"']"
+_NO_PAGE = rf"(?!{_GAP}[\"']/)"
+_NAME_AND_SECRET = rf"{_TEXT}{_GAP}[\"']([^\"'\n]{{3,200}})\n?[\"']"
 
 _OWN = (
     _service(rf"(?:{_SERVICES})[A-Za-z0-9_.=+/-]{{20,}}"),
@@ -142,12 +146,17 @@ _OWN = (
         r"[A-Za-z0-9]{32,}",
     ),
     _own("Token in an address", "://", r"://([\w~-]{20,200})@", 1, random=True),
-    _own("Credentials in a call", "auth", rf"auth[\"']?\s?[=:]\s?\({_NAME_AND_SECRET}", 1),
+    _own(
+        "Credentials in a call",
+        "auth",
+        rf"(?<![A-Za-z_])(?:(?:http|basic|proxy)_)?auth[\"']?\s?[=:]\s?\({_NO_PAGE}{_NAME_AND_SECRET}",
+        1,
+    ),
     _own(
         "Credentials in a call",
         "auth",
         rf"(?i)auth[\"']?\s?[=:]\s?"
-        rf"(?:\(|\[(?={_TEXT}\s{{0,4}}[\"'](?!{_NO_SECRET})[^\"'\n]{{0,200}}?\d)){_NAME_AND_SECRET}\s?,?\s?[)\]]",
+        rf"(?:\({_NO_PAGE}|\[(?={_TEXT}{_GAP}[\"'](?!{_NO_SECRET})[^\"'\n]{{0,200}}?\d)){_NAME_AND_SECRET}{_GAP},?{_GAP}[)\]]",
         1,
     ),
     _own(
@@ -177,14 +186,14 @@ _OWN = (
         "docker login",
         "login",
         r"\b(?:docker|podman|helm)\b[^\n]{0,40}\slogin\b[^\n]{0,200}?\s-p[ =]?[\"']?"
-        r"(?![\d.:-]{1,40}:[\d-]{1,11}(?:/[a-z]{3})?(?:[\s\"']|$))([^\s\"']+)",  # no map of ports
+        rf"(?!{_PORTS})([^\s\"']+)",
         1,
         split=False,
     ),
     _own(
         "mysql",
         "mysql",
-        r"\bmysql\w*\b[^\n]{0,200}?\s-p(?!rint[0f]?\b|ath\b|erm\b|rune\b)[\"']?([^\s\"']{4,})",
+        rf"\bmysql\w*\b[^\n]{{0,200}}?\s-p(?!rint[0f]?\b|ath\b|erm\b|rune\b|thread\b|edantic|{_PORTS})[\"']?([^\s\"']{{4,}})",
         1,
         split=False,
     ),
@@ -199,7 +208,7 @@ _OWN = (
     _own(
         "WPA",
         "p",
-        r"(?m)^[^\n(,=]{0,80}?(?<![\w.-])(?:wpa_)?(?:psk|passphrase)=[\"']?"
+        r"(?m)^[^\n(,=]{0,80}?(?:(?<![\w.-])|(?<=^-))(?:wpa_)?(?:psk|passphrase)=[\"']?"
         r"(?![\w.]{0,60}(?:psk|passphrase))([^\s\"',()]{8,64})[\"']?[ \t]{0,40}(?:$|[ \t]#)",
         1,
         split=False,
@@ -253,7 +262,9 @@ _OWN = (
     _own(
         "Compared Password", "==", r"[\"']([^\"'\n]{3,100})[\"'] ?== ?[\w.]{0,40}(?:password|passwd)\b", 1, split=False
     ),
-    _own("redis", "", r"(?m)(?:^|--|SET )(?:requirepass|masterauth)[ \t]{1,4}[\"']?([^\s\"']{3,})", 1, split=False),
+    _own(
+        "redis", "", r"(?m)(?:^[+ -]?|--|SET )(?:requirepass|masterauth)[ \t]{1,4}[\"']?([^\s\"']{3,})", 1, split=False
+    ),
     _own(
         "chpasswd",
         "chpasswd",
@@ -275,7 +286,7 @@ _OWN = (
     _own(
         "Property list",
         "</key>",
-        r"(?i)<key>[\w.-]{0,40}?(?:password|secret|api_?key)</key>\s{0,40}<string>([^<>\s]{3,400})</string>",
+        rf"(?i)<key>[\w.-]{{0,40}}?(?:password|secret|api_?key)</key>{_GAP}<string>([^<>\s]{{3,400}})</string>",
         1,
         split=False,
     ),
@@ -305,7 +316,8 @@ _OWN = (
         "auth",
         r"(?i)authorization[\"']?\s{0,4}(?:[:=,]\s{0,4}|(?<=\s)(?=[\"']))"
         r"[\[bfr]?[\"']?\n?(?:bearer|basic|token|digest|apikey)"
-        r"(?:[ \t]+\n?|[ \t]*\n[ \t]{1,40}(?![\w-]{1,40}:\s))([^\s\"',;\]]{8,})",
+        r"(?:[ \t]+\n?|[ \t]*\n[+-]?[ \t]{1,40}(?![\w-]{1,40}:\s|[A-Za-z][a-z_-]{0,40}[ \t]{1,4}[a-z]))"
+        r"([^\s\"',;\]]{8,})",
         1,
     ),
     _own("Authorization", "authorization", r"(?i)authorization[\"']?\s?[:=]\s?[\"']?([\w.+/=~-]{16,})", 1, random=True),
@@ -313,7 +325,8 @@ _OWN = (
     _own(
         "Cookie",
         "cookie",
-        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?([^\s=;\"'(){}\[\],<>]{1,100}(?:\[[\w.-]{0,40}\])?=(?!>)[^\s;\"']{16,}[^\n\"']*)",
+        r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?(?:[^\s=;\"'(){}\[\],<>]{1,100}=[^\s;\"']{0,15};\s?){0,20}"
+        r"(?!(?:domain|path|expires)=)([^\s=;\"'(){}\[\],<>]{1,100}(?:\[[\w.-]{0,40}\])?=(?!>)[^\s;\"']{16,}[^\n\"']*)",
         1,
         split=False,
     ),
@@ -324,7 +337,32 @@ _OWN = (
         1,
         split=False,
     ),
-    _own("curl", "curl", r"curl[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"']+)", 1, split=False),
+    _own(
+        "curl",
+        "curl",
+        r"curl[^\n]{0,300}?\s(?:-[uU]|--(?:proxy-)?user)[ =]?[\"']?[^\s:\"']{1,100}:([^\s\"']+)",
+        1,
+        split=False,
+    ),
+    _own(
+        "mysql", "@", r"(?<![\w.-])[\w.-]{1,60}:([^\s\"'`@]{3,100})@(?:tcp|unix)\(", 1, split=False
+    ),  # as Go writes it
+    _own(
+        "Password in C",
+        '"',
+        r"(?i)(?:\bchar[ \t]{1,4}\w{0,30}(?:password|passwd|passphrase)\w{0,20}\[\w{0,20}\][ \t]?="
+        r"|#[ \t]?define[ \t]{1,4}\w{0,40}(?:password|passwd|passphrase"
+        r"|_(?:pass|pwd|psk|secret|token|api_?key)(?=[ \t]{1,40}\"[^\"\s]{0,99}?\d)))"
+        r"[ \t]{1,40}\"(?![^\"\n]{0,200}(?:pass|secret|token|key))([^\"\s]{3,200})\"",
+        1,
+        split=False,
+    ),
+    _own(
+        "Password behind a name",
+        ", ",
+        r"(?i)\w,[ ]\w{0,30}(?:password|passwd|pwd)[ ]?=[ ]?[\"'][^\"'\n]{1,100}[\"'],[ ][\"']([^\"'\n]{3,200})[\"']",
+        1,
+    ),
     _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),
 )
 FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
@@ -332,8 +370,10 @@ FORMS: tuple[Form, ...] = (*_borrowed(), *_OWN)
 _PLACEHOLDER = re.compile(r"\$(?:[{(]|[A-Z_][A-Z0-9_]*$|[a-z_][A-Za-z_]*$)|[{<]|%\(|\[redacted")
 _WORD = re.compile(r"[\w-]")
 _MAILBOX = re.compile(r"[a-z][a-z._-]*@")
-_NEXT_WORD = re.compile(r"[-=.+]*+(?:(?:[A-Z]?[a-z]++|[A-Z]++)(?:[_./-](?:[A-Z]?[a-z]++|[A-Z]++))*+)?+[-=.]*+")
-"""What a line begins with that is no more of a token: a word, or a rule."""
+_NEXT_WORD = re.compile(
+    r"\d{1,4}(?:[-.]\d{1,2})*+(?:T\d\d)?+|[-=.+]*+(?:(?:[A-Z]?[a-z]++|[A-Z]++)(?:[_./-](?:[A-Z]?[a-z]++|[A-Z]++))*+)?+[-=.]*+"
+)
+"""What a line begins with that is no more of a token: a number, a date, a word, or a rule."""
 _NEXT_RESULT = re.compile(r"[-=]{2,}|ok|FAIL|PASS|[A-Z]{5,}")
 """The same behind a row that a terminal may have broken there: as test runners and settings write it."""
 _MORE = re.compile(r"[A-Za-z0-9_\-+/=]*(?:\.[A-Za-z0-9_\-+/=]{8,})*")
@@ -386,4 +426,5 @@ def _is_one(form: Form, view: View, hit: re.Match[str]) -> bool:
     word = _NEXT_RESULT if view.is_whole(start, first + 1) else _NEXT_WORD
     one = form.pattern.fullmatch(view.text[hit.start() : first])  # An automaton given a place reads the whole text.
     fits = one is not None and _counts(form, one[form.group])
-    return first == end or not fits or word.fullmatch(view.text, first, (*others, end)[0]) is None
+    ends = word.fullmatch(view.text, first, (*others, end)[0]) or RESULT.match(view.text, first)
+    return first == end or not fits or ends is None

@@ -22,6 +22,11 @@ _PATTERN = re.compile(r"\[\^?\w-\w|\\[dswDSW]|\(\?|\{\d+,?\d*\}")
 """Of a regular expression."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _WORDS = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,8}")
+RESULT = re.compile(
+    r"\d{1,6} (?:failed|passed|skipped|tests?|errors?|warnings?|deselected|xfailed|xpassed)\b|\d{4}-\d\d-\d\d[ T]\d\d:"
+    r"|HTTP/\d\.?\d? \d{3}\b"
+)
+"""What a line begins with that says what happened, and never goes on from a secret."""
 _NUMBERS = re.compile(r"\d+")
 
 

@@ -51,7 +51,7 @@ HEAD = re.compile(
     rf"(?:\\?[\"'`][ \t]{{0,20}}(?P<listed>,[ \t]{{0,20}}(?:default ?= ?)?)(?=[fbruFBRU]{{0,2}}\\?[\"'`])"
     r"|(?:[\"'`][\])][ \t]?(?:\{|\.unwrap_or\()|(?:[\"'`]?[\])])?[ \t]{0,4}(?:\bor|\|\||\?[?:]))[ \t]{0,4}(?=[\"'`])"
     r"|(?:\\?[\"'`])?\]?[ \t]{0,20}"
-    rf"(?:[?!]?:[ \t]{{0,8}}{_TYPE} ?=(?!=)|\{{[ \w;]{{3,40}}\}} ?=|=>|:=|[=!]==?|(?:\|\||\?\?)?=|:)[ \t]{{0,20}})",
+    rf"(?:[?!]?:[ \t]{{0,8}}{_TYPE} ?=(?!=)|\{{[ \w;]{{3,40}}\}} ?=|=>|:=|[=!]==?|(?:\|\||\?\??)?=|:)[ \t]{{0,20}})",
 )
 FLAG = re.compile(
     r"(?:(?<=^[+-])|(?<![\w-]))--?(?:[a-z0-9]{1,20}-){0,4}(?:(?P<password>password|passwd|pass|passphrase)"
@@ -64,22 +64,25 @@ ELEMENT = re.compile(
     r"(?:<value>)?(?=[^<>\s]{3,400}</)",
     re.IGNORECASE,
 )
-_NAMED = (
-    r"(?P<name>[\w.-]{0,40}?(?i:(?P<password>passw(?:or)?d|passphrase)|(?P<secret>secrets?|api_?key)|(?P<token>tokens?))"
-    rf"{_SUFFIX}{_MORE})[\"']?"
+_BEGUN = "(?i:" + "|".join(f"(?P<{weight}>{names})" for weight, names in _NAMES.items()) + ")"
+_NAMED = rf"(?P<name>[\w./-]{{0,60}}?{_BEGUN}{_SUFFIX}{_MORE})[\"']?"
+_MARK = r"(?:[+\->|│#*]|E(?=[ \t]))"
+_APART = (
+    rf"(?:\n{_MARK}?[ \t]{{0,40}}(?:#|[\"']?(?i:scope|type|description|sensitive)[\"']?\s?:)"
+    rf"[^\n]{{0,100}}){{0,2}}?(?:\s|\n{_MARK}){{0,40}}"
 )
-_APART = r"(?:\s|\n(?:[+\->|│#*]|E(?=[ \t]))){0,40}"
-"""Between the two, also where a diff or a quotation puts marks before each line."""
+"""Between the two, also where a diff or a quotation puts marks before each line, and where it is said what they are."""
+_KEY_OF_PAIR = r"\b(?:Parameter)?(?i:name|key)[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+_VALUE_OF_PAIR = r"\b(?:Parameter)?(?i:value)[\"']?\s{0,4}[:=]"
+_THEN_VALUE = (
+    rf"(?:(?:,|\s?[:=]\s?\{{)?{_APART}[\"']?{_VALUE_OF_PAIR}|\s?\{{[^{{}}]{{0,200}}?\bdefault\s{{0,4}}=)\s{{0,4}}"
+)
 BEFORE = re.compile(
-    rf"\b(?i:value)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?P<value>[^\s\"',{{}}]{{3,200}})[\"']?,?{_APART}[\"']?"
-    rf"\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?{_NAMED}(?![\w.-])"
+    rf"{_VALUE_OF_PAIR}\s{{0,4}}[\"']?(?P<value>[^\s\"',{{}}]{{3,200}})[\"']?,?{_APART}[\"']?"
+    rf"{_KEY_OF_PAIR}{_NAMED}(?![\w./-])"
 )
 """As in `{"value": "…", "name": "DB_PASSWORD"}`."""
-PAIR = re.compile(
-    rf"(?:\b(?i:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?|[\"']){_NAMED}"
-    rf"(?:(?:,|\s?[:=]\s?\{{)?{_APART}[\"']?\b(?i:value)[\"']?\s{{0,4}}[:=]"
-    r"|\s?\{[^{}]{0,200}?\bdefault\s{0,4}=)\s{0,4}"
-)
+PAIR = re.compile(rf"(?:{_KEY_OF_PAIR}|[\"'])(?=[\w./-]{{1,160}}[\"']?{_THEN_VALUE}){_NAMED}{_THEN_VALUE}")
 """As in `{"name": "DB_PASSWORD", "value": "…"}`, and a variable of Terraform."""
 TIGHT = re.compile(r"\w=\Z")
 _KEY = re.compile(r"[\"'`][ \t]*:[ \t]*\Z")
@@ -89,7 +92,9 @@ _GLUED = re.compile(
 """As in DBPASS (and dbpass): the names of variables, but not the words and the passes of a compiler."""
 _PLACE_OR_NUMBER = re.compile(r"[\"'`]?(?:(?:~|\.{1,2})?(?:/[\w.@-]*+)++|\d++)(?![^\s\"'`,;<>])")
 """What MYPWD and MAXPASS hold."""
-_FOLDER = re.compile(r"[\"'`]?(?:~|\.{1,2})?(?:(?:/[\w.@-]++){2,}+/?|/[a-z]*+/?)(?![^\s\"'`,;<>]|;\S)")
+_FOLDER = re.compile(
+    r"[\"'`]?(?:~|\.{1,2})?(?:(?:/[\w.@+-]++){2,}+/?|/[A-Z]?[a-z]*+/?|[A-Z]:(?:\\{1,2}[\w.@-]++)++)(?![^\s\"'`,;<>]|;\S)"
+)
 """What PWD holds: more than one word, or a word of small letters."""
 _OF_ACCOUNT = re.compile(
     r"(?i)db|database|sql|mysql|postgres|pg|redis|mongo|smtp|imap|e?mail|ftp|ssh|ldap|vpn|wifi|users?|admin|root|login"
@@ -130,8 +135,8 @@ def weight_of(text: str, head: re.Match[str]) -> Weight | None:
         )
         return weight if variable and not _PLACE_OR_NUMBER.match(text, head.end()) else None
     if (
-        head[weight] in ("pwd", "PWD")
-        and not before
+        (head[weight] in ("pwd", "PWD") or head[0].startswith("Pwd:"))
+        and not before.lstrip("-")
         and text[word - 1 : word] != ";"
         and _FOLDER.match(text, head.end())
     ):
@@ -140,7 +145,8 @@ def weight_of(text: str, head: re.Match[str]) -> Weight | None:
     parts = [*_PARTS.split(before + head[weight]), *more] if weight in ("token", "key") else []
     if any(map(_OPEN.fullmatch, parts)) or any(map(_ABOUT.fullmatch, more)):
         return None
-    if head[weight].lower() in ("pass", "pw") and more and not in_environment(head):
+    apart = head.re in (PAIR, BEFORE)
+    if head[weight].lower() in ("pass", "pw") and (more or apart) and not in_environment(head):
         return weight if any(map(_OF_ACCOUNT.fullmatch, [*_PARTS.split(before), *more])) else None
     in_use = weight == "key" and _IN_USE.search(head[0])
     return "token" if in_use else weight
@@ -157,7 +163,9 @@ def in_environment(head: re.Match[str]) -> bool:
     Or as a container's environment is listed: NAME and value apart.
     """
     if head.re in (PAIR, BEFORE):
-        return head["name"].isupper()
+        return head["name"].isupper() and "/" not in head["name"]
+    if head[0].rstrip().endswith("?="):  # of Make
+        return head[0].isupper()
     if not head[0].endswith("=") or head[0].endswith("=="):
         return False
     return head[0].isupper() or _OPTION.search(head.string, max(0, head.start() - 40), head.start()) is not None

@@ -4,7 +4,7 @@ import re
 
 from attrs import evolve, frozen
 
-from intentd.plan.privacy.looks import MAX_JUDGED, is_code, is_mixed, is_no_word, looks_random
+from intentd.plan.privacy.looks import MAX_JUDGED, RESULT, is_code, is_mixed, is_no_word, looks_random
 from intentd.plan.privacy.names import BEFORE, PAIR, in_environment
 from intentd.plan.privacy.views import is_cut
 
@@ -39,21 +39,30 @@ _REST_OF_LITERAL = re.compile(rf"([^\s\"'`]++)(?=(?:{_MARKS}[^\s\"'`]{{0,200}}+)
 _REST_ALONE = re.compile(r"(?![\w.-]+[=:]|\[[\w.-]+\](?!\S))([^\s\"'`]+)(?=[ \t]*(?:\n|\Z))")
 _ODD = re.compile(r"\w[^\w.,;:/-]|[^\w.,;:/-]\w")
 _ALONE = re.compile(r"[\"'`,;)\]}]*[ \t]*(?:\n|$)")
+APP_PASSWORD = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}(?=[ \t]*(?:[#\n]|\Z))")
+"""As Google writes the password of one program."""
 MAX_GOES_ON = 4_000
 MAX_PIECES = 400
 JUDGED_PIECES = 8
 """So many of them are judged with a value: a text of names alone would have all of it judged for each of them."""
 MAX_BARE = 1_000
+MAX_AROUND = 8
+_NEXT_FIELD = re.compile(r"[,;][\w\"']{1,40}[:=]")
+_OPENING = {")": "(", "]": "[", "}": "{"}
 
 
 @frozen
 class Value:
-    """A value as it stands: between quotes or bare; `last` on its line or followed by more."""
+    """A value as it stands: between quotes or bare; `last` on its line or followed by more.
+
+    `enclosed`: it is bare, and a bracket around it closes behind it.
+    """
 
     text: str
     start: int
     quoted: bool
     last: bool
+    enclosed: bool = False
 
 
 def value_of(text: str, head: re.Match[str]) -> Value | None:
@@ -87,18 +96,32 @@ def value_of(text: str, head: re.Match[str]) -> Value | None:
     if quoted:
         return Value(quoted["body"], quoted.start("body"), True, quoted["end"] is None)
     short = _BARE.match(text, at, at + MAX_BARE)
-    longer = _SHELL.match(text, at, at + MAX_BARE)
     sure = in_environment(head)
+    longer = (sure and APP_PASSWORD.match(text, at)) or _SHELL.match(text, at, at + MAX_BARE)
     ends = longer and short and _ends_line(text, longer.end()) and not _QUOTE.search(longer[0])
     found = longer if sure or ends else short
     if found is None or (not sure and (found[0][-1] in "([{" or _MADE.match(text, at))):
         return None
     field = _QUERY.search(text, max(0, head.start() - 40), head.start())
     behind = "&" if field else "}" if head.re is PAIR else ""
-    end = at + len(found[0].partition(behind)[0]) if behind else found.end()
+    part = found[0].partition(behind)[0] if behind else found[0] if sure else _without_brackets(found[0])
+    end = at + len(part)
     if end == at:
         return None
-    return Value(text[at:end], at, False, _ends_line(text, end) or (sure and end == at + MAX_BARE))
+    last = _ends_line(text, end) or (sure and end == at + MAX_BARE)
+    return Value(part, at, False, last, enclosed=not behind and part != found[0])
+
+
+def _without_brackets(text: str) -> str:
+    """A bare value without the brackets around it that close at its end."""
+    bare = text
+    for _ in range(MAX_AROUND):
+        rest = bare.rstrip(",;:.")
+        opening = _OPENING.get(rest[-1:])
+        if opening is None or rest.count(rest[-1]) <= rest.count(opening):
+            break
+        bare = rest[:-1]
+    return text if bare != text and _NEXT_FIELD.search(bare) else bare
 
 
 def whole(text: str, value: Value) -> Value:
@@ -144,7 +167,7 @@ def _next_literal(text: str, end: int) -> Value | None:
 def _next_line(text: str, end: int, value: Value, sure: bool) -> Value | None:
     """The token at the beginning of the next line, if it looks like more of the value above it."""
     gap = _LINE_GAP.match(text, end) if value.last else None
-    if gap is None:
+    if gap is None or RESULT.match(text, gap.end()):
         return None
     literal = _REST_OF_LITERAL.match(text, gap.end()) if value.quoted else None
     if literal and literal[2] == text[value.start - 1]:
