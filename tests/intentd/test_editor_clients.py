@@ -82,6 +82,15 @@ async def test_what_is_shown_can_be_asked_about_until_it_is_closed_or_opted_out(
     assert said.sent[-1] == ("vim", "4", Acknowledged(found=True))
 
 
+def test_an_editor_that_comes_again_ends_its_first_life_S8(said: Said) -> None:
+    clients = said.clients()
+    for op in ("first", "second"):
+        clients.opened("vim", op, EditorOpened(name="lsp", starts_modeld=False))
+    assert said.sent[1:] == [("vim", "first", Done(reason=Reason.CANCELLED)), ("vim", "second", Accepted())]
+    assert not clients.cancelled("vim", "first")
+    assert clients.cancelled("vim", "second")
+
+
 async def test_an_editor_leaves_once_and_takes_what_it_showed_with_it(said: Said, tmp_path: Path) -> None:
     """S8"""
     clients = said.clients()

@@ -153,15 +153,15 @@ def test_a_look_that_git_did_not_answer_is_asked_for_once_and_does_not_hold(
     root = repository(tmp_path / "work")
     (root / "open.py").write_text("x")
     git(root, "config", "--global", "core.excludesFile", str(tmp_path / "none"))
-    asked, answer = list[str](), sources_git.ignore_file
+    asked, answer = list[str](), sources_git.settings
 
-    def slow_at_first(*words: str) -> str:
-        asked.append(words[0])
+    def slow_at_first(top: str) -> sources_git.Settings:
+        asked.append(top)
         if len(asked) == 1:
             raise sources_git.Unanswered
-        return answer(*words)
+        return answer(top)
 
-    monkeypatch.setattr(sources_git, "ignore_file", slow_at_first)
+    monkeypatch.setattr(sources_git, "settings", slow_at_first)
     look = Texts().look(str(root))
     assert [look.read(str(root / "open.py")) for _ in range(2)] == [None, None]
     assert len(asked) == 1
@@ -169,6 +169,113 @@ def test_a_look_that_git_did_not_answer_is_asked_for_once_and_does_not_hold(
     again = Texts().look(str(root))
     assert again.read(str(root / "open.py")) == "x"
     assert holds(again.seen)
+
+
+@pytest.mark.usefixtures("_home")
+@pytest.mark.parametrize("place", ["", "sub"])
+def test_an_exception_in_an_ignore_file_that_is_a_link_does_not_count_as_it_does_not_for_git(
+    tmp_path: Path, place: str
+) -> None:
+    """I3: the user's own may be one."""
+    root = repository(tmp_path / "work")
+    (root / "sub").mkdir()
+    for name in ("private.py", "open.py", "more.py"):
+        (root / "sub" / name).write_text(name)
+    (root / ".git" / "info" / "exclude").write_text("private.py\n")
+    (root / "rules").write_text("!private.py\nmore.py\n")
+    (root / place / ".gitignore").symlink_to(root / "rules")
+    (tmp_path / ".gitignore").symlink_to("others")
+    (tmp_path / "others").write_text("*.py\n!private.py\n!open.py\n!more.py\n")
+    git(root, "config", "core.excludesFile", "~/.gitignore")
+    assert git(root, "check-ignore", "sub/private.py", "sub/open.py") == "sub/private.py\n"
+    look = Texts().look(str(root))
+    shown = [look.read(str(root / "sub" / name)) for name in ("private.py", "open.py", "more.py")]
+    assert shown == [None, "open.py", None]
+
+
+@pytest.mark.usefixtures("_home")
+def test_rules_match_without_case_where_git_has_it_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I3"""
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    root = repository(tmp_path / "work")
+    (root / "private.py").write_text("x")
+    (root / ".gitignore").write_text("PRIVATE.PY\n")
+    look = Texts().look(str(root))
+    assert look.read(str(root / "private.py")) == "x"
+    git(root, "config", "core.ignoreCase", "true")
+    assert git(root, "check-ignore", "private.py") == "private.py\n"
+    assert not holds(look.seen)
+    assert look.read(str(root / "private.py")) is None
+    with monkeypatch.context() as without_git:  # which could say that
+        without_git.setenv("PATH", "")
+        (root / ".git" / "HEAD").touch()  # so it is asked anew
+        assert Texts().look(str(root)).read(str(root / "private.py")) is None
+
+
+def included(root: Path, rules: Path) -> None:
+    (root.parent / "more").write_text(f"[core]\n\texcludesFile = {rules}\n")
+
+
+def checked_out(root: Path, rules: Path) -> None:
+    (root.parent / "there").write_text(f"[core]\n\texcludesFile = {rules}\n")
+    git(root, "checkout", "-qb", "work")
+
+
+def set_for_one_worktree(root: Path, rules: Path) -> None:
+    git(root, "config", "--worktree", "core.excludesFile", str(rules))
+
+
+@pytest.mark.usefixtures("_home")
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("change", [included, checked_out, set_for_one_worktree])
+def test_a_setting_that_comes_later_counts_wherever_git_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, Path], None], linked: bool
+) -> None:
+    """I3: files that are included, whether they were there or not, by a condition too, and a worktree's own."""
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    root = repository(tmp_path / "work")
+    git(root, "config", "extensions.worktreeConfig", "true")
+    git(root, "config", "include.path", str(tmp_path / "more"))
+    git(root, "config", "--global", "includeIf.onbranch:work.path", "there")
+    (tmp_path / "there").write_text("")
+    (tmp_path / "rules").write_text("private.py\n")
+    if linked:
+        git(root, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
+        root = tmp_path / "other"
+    for name in ("private.py", "open.py"):
+        (root / name).write_text(name)
+    look = Texts().look(str(root))
+    assert look.read(str(root / "private.py")) == "private.py"
+    assert holds(look.seen)
+    change(root, tmp_path / "rules")
+    assert git(root, "check-ignore", "private.py", "open.py") == "private.py\n"
+    assert not holds(look.seen)
+    assert look.read(str(root / "private.py")) is None
+    assert look.read(str(root / "open.py")) == "open.py"
+
+
+@pytest.mark.usefixtures("_home")
+def test_settings_that_change_while_git_reads_them_are_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I3: what is kept of an answer is how its files were before it."""
+    monkeypatch.setattr(texts, "SETTLED_NS", 0)
+    root = repository(tmp_path / "work")
+    (root / "private.py").write_text("x")
+    (tmp_path / "rules").write_text("private.py\n")
+    answer = sources_git.settings
+
+    def changed_meanwhile(top: str) -> sources_git.Settings:
+        said = answer(top)
+        git(root, "config", "core.excludesFile", str(tmp_path / "rules"))
+        return said
+
+    look = Texts().look(str(root))
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(sources_git, "settings", changed_meanwhile)
+        look.workspace.settings()
+        look.read(str(root / "open.py"))
+    assert look.read(str(root / "private.py")) is None
 
 
 def test_the_rules_of_the_repository_hold_in_a_project_inside_it(tmp_path: Path) -> None:

@@ -367,13 +367,35 @@ async def test_between_any_two_requests_of_a_flood_the_loop_turns_for_others(end
 
 async def test_a_reply_that_is_none_ends_its_operation_and_takes_no_other_with_it(endpoint: str) -> None:
     async with serving(endpoint) as served, connected(endpoint) as [raw]:
-        await raw.say("1", Hello())
-        client, _ = await served.next()
+        for op in ("1", "2"):
+            await raw.say(op, Hello())
+            client, _ = await served.next()
         for op, reply in (("1", object()), ("2", Progress(reused=0, done=0, total=1))):
             served.router.send(client, op, reply)
         first, second = await raw.read(), await raw.read()
         assert (first.op, first.message.code) == ("1", "internal")
         assert second.op == "2"
+
+
+async def test_an_operation_ends_once_and_nothing_follows_its_end_S8_S9(endpoint: str) -> None:
+    """Whoever ends it, and however often. What is said to no operation is said; a later one may have the same id."""
+    async with serving(endpoint) as served, connected(endpoint) as [raw]:
+        for found in (True, False):
+            await raw.say("1", Hello())
+            client, _ = await served.next()
+            for reply in (
+                Acknowledged(found=found),
+                Done(reason=Reason.CANCELLED),
+                Progress(reused=0, done=0, total=1),
+            ):
+                served.router.send(client, "1", reply)
+        served.router.send(client, "?", Done(reason=Reason.END))
+        for op in ("2", "2"):
+            await raw.send(CODEC.encode(op, Done(reason=Reason.END)))  # a reply, which no client may send
+        said = [await raw.read() for _ in range(5)]
+        assert said[:2] == [Envelope("1", Acknowledged(found=True)), Envelope("1", Acknowledged(found=False))]
+        assert said[2] == Envelope("?", Done(reason=Reason.END))
+        assert [(one.op, one.message.code) for one in said[3:]] == [("2", "bad_request")] * 2
 
 
 async def test_serving_ends_as_who_takes_the_requests_does_and_nothing_is_handed_on_after_that(endpoint: str) -> None:

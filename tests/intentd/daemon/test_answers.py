@@ -9,7 +9,7 @@ import pytest
 
 from intentd import door as doors
 from intentd.intake import Intake
-from intentd.messages import Ask, EditorOpened
+from intentd.messages import Ask, CommandFinished, CommandStarted, EditorOpened
 from intentd.present import terminal
 from intentd.shown import View
 from modelwire.errors import WireError
@@ -37,6 +37,34 @@ async def test_a_question_with_the_id_of_one_that_is_being_answered_does_not_end
         door._begin("client", "1", door._asked(Ask(cwd=str(house.workspace))))
     door._gone("client")
     assert sent == [("?", "duplicate_op")]
+
+
+async def test_a_question_that_is_cancelled_twice_ends_once_S8(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        await house.command(door, "plain")
+        house.modeld.script.held = True
+        stream = door.start(Ask(cwd=str(house.workspace)))
+        await house.modeld.wait_until(lambda: len(turns(house, speculative=False)) == 1)
+        sent, router = list[tuple[str, object]](), house.app.door._router
+        pass_on = router._pass_on
+
+        def seen(socket: Any, peer: Any, op: str, message: Any, data: bytes) -> None:
+            sent.append((op, message))
+            pass_on(socket, peer, op, message, data)
+
+        monkeypatch.setattr(router, "_pass_on", seen)
+        await asyncio.gather(*(door.ask(Cancel(target=stream.id)) for _ in range(2)))
+        assert (await stream.done()).reason is Reason.CANCELLED
+        assert [type(message) for op, message in sent if op == stream.id].count(Done) == 1
+
+
+async def test_a_command_that_is_announced_again_ends_its_first_operation_S8(house: House) -> None:
+    async with house.connect() as door, asyncio.timeout(PATIENCE_S):
+        command = CommandStarted(run="r", argv=("true",), cwd=str(house.workspace))
+        first, second = door.start(command), door.start(command)
+        assert (await first.done()).reason is Reason.CANCELLED
+        await door.ask(CommandFinished(run="r", exit=0, signal=None, output=b"", total=0))
+        assert (await second.done()).reason is Reason.END
 
 
 @pytest.mark.parametrize("leave", [False, True])

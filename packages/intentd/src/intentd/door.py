@@ -203,8 +203,10 @@ class Door:
 
     def _command_started(self, client: str, op: str, message: CommandStarted) -> None:
         self.limits.check("commands", len(self.runs))
-        self.runs.start(client, op, message)
+        replaced = self.runs.start(client, op, message)
         self._count_runs()
+        if replaced is not None:
+            self._send(client, replaced, Done(reason=Reason.CANCELLED))
         self._send(client, op, Accepted())
 
     async def _command_quiet(self, client: str, op: str, message: CommandQuiet) -> None:
@@ -276,7 +278,8 @@ class Door:
         task = self._answers.get((client, target))
         left = task is None and self._editors.cancelled(client, target)
         if task:
-            task.cancel()
+            if not task.cancelling():  # another would end the word to modeld that the first one has it send
+                task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             self._send(client, target, Done(reason=Reason.CANCELLED))
         self._send(client, op, Acknowledged(found=task is not None or left))

@@ -33,7 +33,9 @@ class EditorClients:
         return len(self._open)
 
     def opened(self, client: str, op: str, message: EditorOpened) -> None:
-        """The operation ends with the editor."""
+        """The operation ends with the editor, or where this is said again."""
+        if client in self._open:
+            self.send(client, self._open[client], Done(reason=Reason.CANCELLED))
         self._open[client] = op
         self.send(client, op, Accepted())
         if message.starts_modeld:

@@ -91,8 +91,11 @@ class Runs:
         """How many are at work."""
         return sum(not run.waits for run in self._runs.values())
 
-    def start(self, client: str, op: str, message: CommandStarted) -> None:
+    def start(self, client: str, op: str, message: CommandStarted) -> str | None:
+        """The operation of the same command that this one takes the place of: it was announced before."""
+        former = self._runs.get((client, message.run))
         self._runs[client, message.run] = Run(client, op, message)
+        return former.op if former else None
 
     async def quiet(self, client: str, message: CommandQuiet) -> bool:
         """Takes in a cycle, which has no exit status: only where that says something the command is taken to wait."""

@@ -107,8 +107,8 @@ class Look:
                 self.note(str(file))
             for file in self.workspace.opt_outs(name):
                 self.note(str(file))
-        for file in self.workspace.settings():
-            self.note(str(file))
+        for setting, signed in self.workspace.settings().items():
+            self._note(setting, signed)
         if self.workspace.undecided:
             self.unsettle()
 
@@ -119,8 +119,10 @@ class Look:
     def note(self, path: str) -> None:
         """Before it is read: what is written meanwhile must show."""
         if path not in self.seen:
-            seen = signature(path)
-            self.seen[path] = UNSETTLED if _is_recent(seen) else seen
+            self._note(path, signature(path))
+
+    def _note(self, path: str, seen: Signature) -> None:
+        self.seen.setdefault(path, UNSETTLED if _is_recent(seen) else seen)
 
 
 def holds(seen: Mapping[str, Signature]) -> bool:

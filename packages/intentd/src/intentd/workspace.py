@@ -4,11 +4,11 @@ git keeps of where they are.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from attrs import define, field
+from attrs import define, field, frozen
 from platformdirs import user_config_path
 
 from intentd.plan.privacy import OWN_IGNORE_FILE, IgnoreFile, PathRules, in_denied_folder
@@ -22,9 +22,11 @@ _NOT_THEIRS = frozenset(
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 OPT_OUT_FILE = ".noguessahead"
 REFUSES_ALL = "*"
-_NAMES_ONE = re.compile(r"(?i)excludesfile|\[\s*include")
+_SAYS_MORE = re.compile(r"(?i)excludesfile|ignorecase|\[\s*include")
 MAX_IGNORE_BYTES = 64 * 1024
 MAX_PATH_BYTES = 4096
+MAX_ASKED = 3
+"""So often git is asked at once for its settings: again where they come from files that were not known to be theirs."""
 
 Signature = tuple[int, int, int, int] | None
 """Of a file as it is: equal as long as it was not written to. None where there is none."""
@@ -71,12 +73,14 @@ def is_gone(path: str) -> bool:
 class Workspace:
     """A workspace by its root.
 
-    `undecided` from when git did not say which ignore file is the user's own, where its settings may name one: then
-    nothing may be read. It is not asked again here, so that one look sees one answer.
+    `undecided` from when git did not say which ignore file is the user's own, or whether rules match without case,
+    where its settings may say so: then nothing may be read. It is not asked again here, so that one look sees one
+    answer.
     """
 
     root: Path
     undecided: bool = field(default=False, init=False)
+    _unsaid: "_Settled | None" = field(default=None, init=False)
 
     def opted_out(self) -> bool:
         return any(signature(str(file)) for file in self.opt_outs())
@@ -139,7 +143,7 @@ class Workspace:
         Of two in one folder the later one counts, as git has it.
         """
         top = _top(self.root)
-        if users := self._users_file(top):
+        if users := self._settled(top).users:
             yield False, users, ""
         for folder in reversed(path.parents):
             if folder.is_relative_to(top):
@@ -149,26 +153,27 @@ class Workspace:
                 yield False, folder / ".gitignore", inside
                 yield True, folder / OWN_IGNORE_FILE, inside
 
-    def _users_file(self, top: Path) -> Path | None:
-        """The ignore file for all of the user's repositories.
+    def settings(self) -> Mapping[str, Signature]:
+        """The files in which git may be told what it ignores, as they were before it was asked."""
+        return self._settled(_top(self.root)).signed
 
-        Where git does not say, it is the usual one if no settings can name another; else a folder, which no rules can
-        be read from.
+    def _settled(self, top: Path) -> "_Settled":
+        """What git's settings say.
+
+        Where git does not answer, it is the usual if no settings can say anything else; else the user's ignore file is
+        a folder, which no rules can be read from.
         """
+        if self._unsaid:
+            return self._unsaid
         usual = user_config_path("git", appauthor=False) / "ignore"
-        settings = _settings(top)
-        if self.undecided:
-            return top
+        files = tuple(map(str, _settings(top)))
         try:
-            said = _users_file_by(str(top), str(usual), tuple(signature(str(file)) for file in settings))
+            return _asked(top, usual, files)
         except git.Unanswered:
-            self.undecided = any(map(_may_name_one, settings))
-            return top if self.undecided else usual
-        return top / said if said else None
-
-    def settings(self) -> tuple[Path, ...]:
-        """The files in which git may be told of a further ignore file."""
-        return _settings(_top(self.root))
+            signed = _signed(files)
+            self.undecided = any(map(_may_say_more, files))
+            self._unsaid = _Settled(top if self.undecided else usual, False, signed)
+            return self._unsaid
 
     def _refuses(self, root: Path, name: Path) -> bool:
         if _is_not_theirs(root, name) or any(signature(str(file)) for file in self.opt_outs(name)):
@@ -176,12 +181,14 @@ class Workspace:
         folders = [folder for folder in name.parents if folder.name == "env" and root in folder.parents]
         if any(signature(str(folder / mark)) for folder in folders for mark in _ENVIRONMENT):
             return True
+        top = _top(self.root)
         files = tuple(
-            (own, str(file), folder, signed)
+            (own, str(file), folder, file == top / folder / ".gitignore" and file.is_symlink(), signed)
             for own, file, folder in self.ignore_files(name)
             if (signed := signature(str(file)))
         )
-        return _rules(files).refusal(name.relative_to(_top(self.root)).as_posix()) is not None
+        folds = self._settled(top).folds_case
+        return _rules(files, folds).refusal(name.relative_to(top).as_posix()) is not None
 
 
 def _is_not_theirs(root: Path, name: Path) -> bool:
@@ -203,10 +210,14 @@ def _real(root: Path) -> Path:
 
 
 def _git_folder(folder: Path) -> Path:
-    """What all of a repository's worktrees share: a linked one and a submodule have a file that leads there."""
-    said = _line(folder / ".git").removeprefix("gitdir:").strip()
-    own = folder / (said or ".git")
-    return own / _line(own / "commondir") if said else own
+    """What all of a repository's worktrees share."""
+    own = _own_git_folder(folder)
+    return own / _line(own / "commondir")
+
+
+def _own_git_folder(folder: Path) -> Path:
+    """A linked worktree and a submodule have a file that leads there."""
+    return folder / (_line(folder / ".git").removeprefix("gitdir:").strip() or ".git")
 
 
 def _line(file: Path) -> str:
@@ -220,34 +231,80 @@ def _line(file: Path) -> str:
         return ""
 
 
-def _may_name_one(settings: Path) -> bool:
-    """Whether git's settings here name an ignore file, or lead to others that could."""
-    text = _text(str(settings)) if signature(str(settings)) else None
-    return text is not None and (text == REFUSES_ALL or _NAMES_ONE.search(text) is not None)
+def _may_say_more(settings: str) -> bool:
+    """Whether git's settings here name an ignore file or fold case, or lead to others that could."""
+    text = _text(settings) if signature(settings) else None
+    return text is not None and (text == REFUSES_ALL or _SAYS_MORE.search(text) is not None)
+
+
+@frozen
+class _Settled:
+    """What git's settings say: the user's ignore file, if any; while its files are as `signed`."""
+
+    users: Path | None
+    folds_case: bool
+    signed: Mapping[str, Signature]
+
+
+@define(eq=False)
+class _Known:
+    """What git said last of one repository."""
+
+    last: _Settled | None = None
 
 
 @lru_cache(maxsize=32)
-def _users_file_by(top: str, usual: str, _: tuple[Signature, ...]) -> str:
-    """Asked anew when the settings change. Raises `Unanswered`."""
-    return git.ignore_file(top, usual)
+def _known(top: Path, usual: Path, files: tuple[str, ...]) -> _Known:
+    return _Known()
 
 
-@lru_cache(maxsize=32)
+def _asked(top: Path, usual: Path, files: tuple[str, ...]) -> _Settled:
+    """Asked anew when a file changes that the answer may come from. Raises `Unanswered`."""
+    known = _known(top, usual, files)
+    last = known.last
+    if last and _signed(last.signed) == last.signed:
+        return last
+    signed = _signed(last.signed if last else files)
+    for _ in range(MAX_ASKED):
+        said = git.settings(str(top))
+        if signed.keys() >= set(said.files):
+            users = usual if said.ignore_file is None else top / said.ignore_file if said.ignore_file else None
+            known.last = _Settled(users, said.folds_case, {file: signed[file] for file in (*files, *said.files)})
+            return known.last
+        signed = _signed((*files, *said.files))  # before they are read: what is written meanwhile must show
+    raise git.Unanswered("git's settings are being written")
+
+
+def _signed(files: Iterable[str]) -> dict[str, Signature]:
+    return {file: signature(file) for file in files}
+
+
 def _settings(top: Path) -> tuple[Path, ...]:
+    """Where git's settings begin, and what the conditions in them can depend on."""
     named = filter(None, map(os.environ.get, ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")))
     home = os.path.expanduser("~")  # noqa: PTH111, which raises where nobody is at home
     users = (Path(home, ".gitconfig"), user_config_path("git", appauthor=False) / "config")
-    return (_git_folder(top) / "config", *users, Path("/etc/gitconfig"), *map(Path, named))
+    own = _own_git_folder(top)
+    its = (_git_folder(top) / "config", own / "config.worktree", own / "HEAD", own / "reftable" / "tables.list")
+    return (*its, *users, Path("/etc/gitconfig"), *map(Path, named))
 
 
 @lru_cache(maxsize=64)
-def _rules(files: tuple[tuple[bool, str, str, Signature], ...]) -> PathRules:
-    """Kept by the files' signatures, so a rule that changes makes new ones."""
-    texts = [(own, IgnoreFile(folder, text)) for own, file, folder, _ in files if (text := _text(file)) is not None]
-    return PathRules([file for own, file in texts if not own], [file for own, file in texts if own])
+def _rules(files: tuple[tuple[bool, str, str, bool, Signature], ...], folds: bool) -> PathRules:
+    """Kept by the files' signatures, so a rule that changes makes new ones.
+
+    A .gitignore that is a link is none to git: what it excepts does not count.
+    """
+    texts = [(own, folder, (_exclusions if linked else _text)(file)) for own, file, folder, linked, _ in files]
+    ignored, theirs = ([IgnoreFile(*file) for own, *file in texts if own is ours] for ours in (False, True))
+    return PathRules(ignored, theirs, folds=folds)
 
 
-def _text(file: str) -> str | None:
+def _exclusions(file: str) -> str:
+    return "\n".join(line for line in _text(file).splitlines() if not line.startswith("!"))
+
+
+def _text(file: str) -> str:
     """An ignore file that cannot be read might have refused anything."""
     if not Path(file).is_file():
         return REFUSES_ALL

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 OUTBOX_BYTES = 8 * 1024 * 1024
 MAX_CLIENTS = 1024
+NOBODY = "?"
+"""The id under which is said what ends no operation."""
 RETRY_S = 0.01
 LOOK_S = 2.0
 """So often somebody asks who is silent, at least."""
@@ -244,7 +246,8 @@ class Router:
         except DecodeFault as fault:
             self.malformed += 1
             # The id of a live operation says nothing: an error that carried it would end that one for the client.
-            op = "?" if fault.op in peer.open_ops else fault.op or "?"
+            op = NOBODY if fault.op in peer.open_ops else fault.op or NOBODY
+            peer.open_ops[op] = None
             self.send(peer.name, op, Error(code=fault.code, message=fault.message))
             return None
         if not isinstance(envelope.message, Beat):
@@ -287,10 +290,12 @@ class Router:
     def send(self, client: str, op: str, message: Any) -> None:
         """Sends with what else is said in this turn of the loop, or keeps for later what a slow client does not take.
 
-        Never blocks; nothing is sent to the gone.
+        Never blocks; nothing is sent to the gone, nor of an operation that has ended (S8).
         """
         peer = self._peers.get(client)
         if peer is None or peer.abandoned or self._socket is None:
+            return
+        if op not in peer.open_ops and op != NOBODY:
             return
         if not self._leaving:  # libzmq's thread is woken once for all of them
             asyncio.get_running_loop().call_soon(self._leave, self._socket)

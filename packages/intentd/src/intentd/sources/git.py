@@ -1,5 +1,5 @@
-"""Owns asking git: which files differ from the last commit, what stood in them there, and which ignore file is the
-user's own. It looks into a file only for whether git knows it so.
+"""Owns asking git: which files differ from the last commit, what stood in them there, and which of its settings say
+what it ignores. It looks into a file only for whether git knows it so.
 
 Git is started so that it runs no hook, monitor or driver of the repository's, fetches nothing and writes nothing. (It
 may run the filters of a file to compare it, as `git status` does.) For a worker thread: it can take a while.
@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from attrs import frozen
+
 from intentd.plan.events import Changed
 
 GIT_S = 2.0
@@ -22,6 +24,8 @@ MAX_CHANGED = 200
 MAX_LOOKED = 2000
 _PLAIN_FILE = re.compile(rb":100(?:644|755) 100(?:644|755) ([0-9a-f]{40,64}) [0-9a-f]+ M")
 _OPTIONS = ("--no-optional-locks", "-c", "core.fsmonitor=false")
+_INCLUDES = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
+_FALSE = frozenset({"", "0", "false", "no", "off"})
 _SETTINGS = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 """Of git's variables only those count that say where the user's settings are."""
 _ENVIRONMENT = {
@@ -78,12 +82,40 @@ def content(root: str, blob: str) -> bytes | None:
     return _git(root, "cat-file", "blob", blob) if int(size) <= MAX_BLOB_BYTES else None
 
 
-def ignore_file(root: str, default: str) -> str:
-    """The ignore file of the user's own, by its path, which may be relative to `root`; empty for none, and where
-    nothing is set the default. Raises `Unanswered`.
+@frozen
+class Settings:
+    """Those of git's that say what it ignores.
+
+    `ignore_file` is the user's own, by its path, which may be relative to the root; empty for none, and None where
+    nothing names one. `folds_case`: rules match without case. `files`: the settings come from these, or may as soon as
+    one is written or a condition comes true.
     """
-    told = _git(root, "config", "--type=path", "--default", default, "--get", "core.excludesFile")
-    return os.fsdecode(told).removesuffix("\n")
+
+    ignore_file: str | None
+    folds_case: bool
+    files: tuple[str, ...]
+
+
+def settings(root: str) -> Settings:
+    """Raises `Unanswered`."""
+    told = _git(root, "config", "--list", "--show-origin", "-z").split(b"\0")
+    files, last = dict[str, None](), dict[str, str]()
+    for origin, entry in zip(map(os.fsdecode, told[::2]), map(os.fsdecode, told[1::2]), strict=False):
+        key, equals, value = entry.partition("\n")
+        last[key] = value if equals else "true"
+        if origin.startswith("file:"):
+            file = Path(root, origin.removeprefix("file:"))
+            files[str(file)] = None
+            if _INCLUDES.fullmatch(key):
+                included = os.path.expanduser(value)  # noqa: PTH111, which raises where nobody is at home
+                files[str(file.parent / included)] = None
+    named = "core.excludesfile" in last
+    path = _git(root, "config", "--type=path", "--get", "core.excludesFile") if named else None
+    return Settings(
+        ignore_file=None if path is None else os.fsdecode(path).removesuffix("\n"),
+        folds_case=last.get("core.ignorecase", "").lower() not in _FALSE,
+        files=tuple(files),
+    )
 
 
 def _git(root: str, *words: str) -> bytes:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from attrs import frozen
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 OWN_IGNORE_FILE = ".guessaheadignore"
 """Like .gitignore, for files that may be in git and still not in a prompt."""
@@ -134,11 +135,15 @@ class PathRules:
 
     `ignored` are the workspace's .gitignore files, `own` its .guessaheadignore files. Each of them and the list above
     can refuse a path, and none can allow what another refuses. A caller that follows links asks for both paths.
+    `folds`: their letters match in either case, as `core.ignoreCase` has it.
     """
 
-    def __init__(self, ignored: Iterable[IgnoreFile] = (), own: Iterable[IgnoreFile] = ()) -> None:
-        self._ignored = tuple(map(_rules, sorted(ignored, key=_depth)))
-        self._own = tuple(map(_rules, sorted(own, key=_depth)))
+    def __init__(
+        self, ignored: Iterable[IgnoreFile] = (), own: Iterable[IgnoreFile] = (), *, folds: bool = False
+    ) -> None:
+        self._ignored, self._own = (
+            tuple(_rules(file, folds=folds) for file in sorted(files, key=_depth)) for files in (ignored, own)
+        )
 
     def refusal(self, path: str) -> str | None:
         """Why the file at `path`, relative to the workspace, may not enter a prompt; None if it may."""
@@ -176,9 +181,18 @@ def _ignores(rules: tuple[_Rules, ...], path: PurePosixPath, is_folder: bool) ->
     return bool(verdicts and verdicts[-1])
 
 
-def _rules(file: IgnoreFile) -> _Rules:
+def _rules(file: IgnoreFile, *, folds: bool = False) -> _Rules:
     lines = (_CLASS.sub(lambda hit: _CLASSES[hit[1]], line) for line in file.text.splitlines())
-    return _Rules(PurePosixPath(file.folder), GitIgnoreSpec.from_lines(filter(_is_rule, lines)))
+    pattern = _folding if folds else GitIgnoreSpecPattern
+    return _Rules(PurePosixPath(file.folder), GitIgnoreSpec.from_lines(filter(_is_rule, lines), pattern))
+
+
+def _folding(line: str) -> GitIgnoreSpecPattern:
+    """Git folds ASCII alone, the engines more: so no exception is folded that has other letters."""
+    rule = GitIgnoreSpecPattern(line)
+    if rule.regex is None or not (rule.include or line.isascii()):
+        return rule
+    return GitIgnoreSpecPattern(re.compile(f"(?i){rule.regex.pattern}"), rule.include)
 
 
 def _is_rule(line: str) -> bool:
