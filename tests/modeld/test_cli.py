@@ -235,3 +235,26 @@ def test_a_terminal_that_cannot_show_a_character_gets_the_rest(monkeypatch: pyte
     with pytest.raises(SystemExit):
         main(["doctor"])
     assert b"? make room" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["serve", "--help"], ["config"], ["keys"], ["replay", "RECORD"], ["trace", "RECORD"]]
+)
+def test_an_output_that_cannot_be_written_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    record = next((Path(__file__).parent / "recorded").glob("*.jsonl"))
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        ended = exit_of(capsys, *(str(record) if word == "RECORD" else word for word in words))
+    says = "modeld: the output cannot be written: No space left on device; write it to another place\n"
+    assert ended == (1, "", says)
+
+
+def test_what_is_said_before_an_output_is_full_is_said_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        status, _, errors = exit_of(capsys, "replay", str(tmp_path / "none"))
+    assert (status, errors.count("\n")) == (1, 1)

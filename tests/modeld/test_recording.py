@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from modeld.recording import Recorder, RecordFault, read, write_segment
 from modeld.schedule import ScheduleLimits
-from modeld.schedule.journal import replay
-from modeld.schedule.messages import EngineReady, Kind
+from modeld.schedule.board import Board
+from modeld.schedule.journal import Entry, Segment, replay
+from modeld.schedule.messages import EngineReady, Kind, Op, OpKey, Submitted
 from modelwire.messages import Load
 from tests.modeld.house import House, turn
 
@@ -176,6 +178,22 @@ def test_what_is_no_record_is_said(tmp_path: Path, content: str | bytes, says: s
         list(read(path))
     with pytest.raises(RecordFault, match="cannot be read"):
         list(read(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("now", ["NaN", "1e999", "-Infinity", '"1e999"', "1e300", "true"])
+@pytest.mark.parametrize("name", ["now", "deadline"])
+def test_a_time_that_no_clock_shows_is_no_event(tmp_path: Path, name: str, now: str) -> None:
+    path = tmp_path / "events"
+    op = Op(key=OpKey("ann", "1"), kind=Kind.REAL, deadline=3.0)
+    ready = Entry(EngineReady(), 2.0, ())
+    write_segment(path, Segment(ScheduleLimits(), Board(), [Entry(Submitted(op), 1.0, ()), ready]))
+    [segment] = read(path)
+    assert segment.entries[0].event == Submitted(op)
+    text, found = re.subn(rf'"{name}":[0-9.]+', f'"{name}":{now}', path.read_text(), count=1)
+    assert found
+    path.write_text(text)
+    with pytest.raises(RecordFault, match="is no event"):
+        list(read(path))
 
 
 def test_a_record_is_not_written_through_a_link_nor_into_a_pipe(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from modeld.findings import backends
 from modeld.report import description_table, difference_lines, findings_table, settings_table, status_table
 from modelwire import logs
 from modelwire.client import Client
-from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError, why
 from modelwire.interrupts import INTERRUPTED, ends_at_once
 from modelwire.messages import ChatMessage, DecodeConfig, Description, Done, Prompt, Reason, Text, Tokens
 
@@ -39,8 +40,16 @@ WIDE = 200
 _FAULTS = (EndpointError, DaemonUnreachable, WireError)
 
 
+class _Unwritten(Exception):
+    """Our output cannot be written."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        _finish()  # help, or the version
+        super().exit(status, message)
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"modeld: {message} (see {self.prog} --help)\n")
@@ -48,22 +57,59 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """`modeld` as a command."""
+    try:
+        status = _run(arguments)
+        _finish()
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has left
+        status = _give_up_output()
+    except _Unwritten as fault:
+        status = _complain(fault, _give_up_output())
+    sys.exit(status)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     with ends_at_once():
         wanted = _parsed(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 cannot show all that a model says
     try:
-        status = asyncio.run(wanted.command(wanted))
+        status: int = asyncio.run(wanted.command(wanted))
     except ConfigError as fault:
-        status = _complain(fault, USAGE)
+        return _complain(fault, USAGE)
     except _FAULTS as fault:
-        status = _complain(fault, FAILED)
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = FAILED
-    sys.exit(status)
+        return _complain(fault, FAILED)
+    return status
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raises `_Unwritten`, and BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        raise _Unwritten(f"the output cannot be written: {why(fault)}; write it to another place") from None
+
+
+def _say(text: str = "", *, end: str = "\n", flush: bool = False) -> None:
+    with _writing():
+        print(text, end=end, flush=flush)
+
+
+def _finish() -> None:
+    """Writes what is still in the buffer."""
+    if sys.stdout:  # else it is closed
+        with _writing():
+            sys.stdout.flush()
+
+
+def _give_up_output() -> int:
+    """What is still to be written would be tried once more at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
 
 
 def _complain(fault: Exception, status: int) -> int:
@@ -114,7 +160,7 @@ async def _top(wanted: argparse.Namespace) -> int:
                 problem = f"modeld: {fault}"
             if wanted.json:
                 seen = {"problem": problem} if problem else {**asdict(status), "a_second": view.rates()}
-                print(json.dumps(seen), flush=True)
+                _say(json.dumps(seen), flush=True)
             else:
                 _show(view, problem)
             if number == wanted.count:
@@ -127,7 +173,7 @@ def _show(view: "View", problem: str) -> None:
     """On a terminal in place of what was there, without a mode that it could be left in."""
     in_place = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     frame = view.frame(shutil.get_terminal_size().columns if in_place else WIDE, problem)
-    print(f"\033[H\033[J{frame}" if in_place else f"{frame}\n", flush=True)
+    _say(f"\033[H\033[J{frame}" if in_place else f"{frame}\n", flush=True)
 
 
 async def _describe(wanted: argparse.Namespace) -> int:
@@ -146,8 +192,8 @@ async def _ask(wanted: argparse.Namespace) -> int:
         async with client.turn(session="ask", prefix=prompt, decode=decode) as replies:
             async for reply in replies:
                 if isinstance(reply, Tokens):
-                    print(reply.text, end="", flush=True)
-    print()
+                    _say(reply.text, end="", flush=True)
+    _say()
     if isinstance(reply, Done) and reply.reason in (Reason.LENGTH, Reason.CONTEXT):
         print(f"modeld: the answer was cut after {reply.usage.generated} tokens", file=sys.stderr)
     return 0
@@ -158,14 +204,14 @@ async def _load(wanted: argparse.Namespace) -> int:
     async with _client(wanted) as client:
         changed = await client.load(file)
         name = (await _when_loaded(client)).model.name
-    print(f"{name} is loaded" if changed else f"{name} is loaded already; if its file was replaced, unload it first")
+    _say(f"{name} is loaded" if changed else f"{name} is loaded already; if its file was replaced, unload it first")
     return 0
 
 
 async def _unload(wanted: argparse.Namespace) -> int:
     async with _client(wanted) as client:
         changed = await client.unload()
-    print("unloaded: the next operation loads it again" if changed else "nothing is loaded")
+    _say("unloaded: the next operation loads it again" if changed else "nothing is loaded")
     return 0
 
 
@@ -184,12 +230,12 @@ async def _replay(wanted: argparse.Namespace) -> int:
     try:
         for number, segment in enumerate(recording.read(Path(wanted.file)), start=1):
             if difference := replay(segment):
-                print(difference_lines(number, difference))
+                _say(difference_lines(number, difference))
                 return FAILED
             events += len(segment.entries)
     except recording.RecordFault as fault:
         return _complain(fault, FAILED)
-    print(f"{events:,} events gave the same commands as when they were recorded")
+    _say(f"{events:,} events gave the same commands as when they were recorded")
     return 0
 
 
@@ -201,13 +247,13 @@ async def _trace(wanted: argparse.Namespace) -> int:
         events = list(trace(recording.read(Path(wanted.file))))
     except recording.RecordFault as fault:
         return _complain(fault, FAILED)
-    print(json.dumps({"displayTimeUnit": "ms", "traceEvents": events}))
+    _say(json.dumps({"displayTimeUnit": "ms", "traceEvents": events}, allow_nan=False))
     return 0
 
 
 async def _keys(wanted: argparse.Namespace) -> int:
     status, text = keyring.run(wanted)
-    print(text)
+    _say(text)
     return status
 
 
@@ -253,7 +299,7 @@ async def _when_loaded(client: Client) -> Description:
 
 
 def _print(what: dict[str, Any] | list[Any] | str) -> None:
-    print(what if isinstance(what, str) else json.dumps(what, indent=2))
+    _say(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
 # --- what can be typed ----------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def _converter() -> JsonConverter:
     as_map = namedtuple_dict_structure_factory(OpKey, converter, "from_converter", True)
     converter.register_structure_hook(OpKey, as_map)
     converter.register_unstructure_hook(OpKey, OpKey._asdict)
+    converter.register_structure_hook(float, lambda value, _: _seconds(value))
     for union in (Event, Command, End | Fail):
         configure_tagged_union(union, converter, tag_name="is", tag_generator=lambda cls: str(cls.__name__).lower())
     optional = End | Fail | None
@@ -58,6 +59,13 @@ def _converter() -> JsonConverter:
 
 
 _JSON = _converter()
+
+
+def _seconds(value: Any) -> float:
+    """Python's reader of JSON takes numbers that JSON does not have; and no clock shows more than these."""
+    if type(value) not in (int, float) or not abs(value) < 2**53:
+        raise ValueError("no time")
+    return float(value)
 
 
 def line_of(item: "Entry | _Start") -> str:
