@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from modeld.backends.base import BackendError, Extended, Ids
@@ -10,7 +11,8 @@ from modeld.backends.fake import FakeBackend, Fault
 from modeld.backends.fake_vocabulary import FakeVocabulary
 from modeld.engine.messages import Encode
 from modeld.slot.draft import NoDrafts
-from modelwire.messages import DecodeConfig, Outcome, Reason, Text
+from modeld.slot.prompt import Encoder
+from modelwire.messages import ChatMessage, DecodeConfig, Outcome, Part, Prompt, Reason, Text
 
 MakeBench = Callable[..., Any]
 TEN = DecodeConfig(max_tokens=10)
@@ -21,6 +23,26 @@ def test_an_overflowing_prompt_is_refused_with_the_numbers(bench: MakeBench) -> 
     assert failed.code == "context_overflow"
     assert failed.numbers == {"prompt": 40, "context": 32, "excess": 8}
     assert "by 8 tokens" in failed.message
+
+
+@pytest.mark.parametrize("part", [ChatMessage(role="user", content=""), Text(text="a")])
+def test_a_prompt_of_more_parts_than_the_context_has_tokens_is_refused_before_it_is_rendered(
+    bench: MakeBench, part: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = bench(context=32)
+    rendered: list[Prompt] = []
+
+    def encode(_: Encoder, prompt: Prompt, **__: Any) -> Ids:
+        rendered.append(prompt)
+        return np.empty(0, np.int32)
+
+    monkeypatch.setattr(Encoder, "encode", encode)
+    failed = here.slot.encode(Encode(prompt=(part,) * 33))
+    assert (failed.code, rendered) == ("context_overflow", [])
+    assert failed.numbers == {"bytes": 33 * 16, "limit": 32 * 16, "context": 32}
+    assert "each of its 33 parts counts as 16 at least" in failed.message
+    here.slot.encode(Encode(prompt=(part,) * 32))
+    assert rendered == [(part,) * 32]
 
 
 def test_an_answer_ends_where_the_context_is_full(bench: MakeBench) -> None:

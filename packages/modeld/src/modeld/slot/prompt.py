@@ -23,14 +23,18 @@ BYTES_PER_TOKEN = 16
 
 
 def check_size(prompt: Prompt, context: int) -> None:
-    """Raises `WireError(CONTEXT_OVERFLOW)` for a prompt that is too long for `context` tokens, whatever they are."""
+    """Raises `WireError(CONTEXT_OVERFLOW)` for a prompt that is too long for `context` tokens, whatever they are.
+
+    A part counts as a token at least: also a message without a word costs those of its template.
+    """
     contents = (part.content if isinstance(part, ChatMessage) else part.text for part in prompt)
-    size = sum(len(text.encode(errors="surrogatepass")) for text in contents)
+    size = sum(max(len(text.encode(errors="surrogatepass")), BYTES_PER_TOKEN) for text in contents)
     if size > (limit := BYTES_PER_TOKEN * context):
         raise WireError(
             ErrorCode.CONTEXT_OVERFLOW,
-            f"the prompt has {size} bytes, more than can fit into a context of {context} tokens: shorten it to less "
-            f"than {limit} bytes, or start modeld with a larger --context",
+            f"the prompt has {size} bytes (each of its {len(prompt)} parts counts as {BYTES_PER_TOKEN} at least), more "
+            f"than can fit into a context of {context} tokens: shorten it to less than {limit} bytes, or start modeld "
+            "with a larger --context",
             numbers={"bytes": size, "limit": limit, "context": context},
         )
 
