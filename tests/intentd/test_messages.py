@@ -6,11 +6,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from intentd.messages import INTENTD, Shown
-from intentd.shown import View
+from intentd.messages import INTENTD, Offer, Offers, Shown
+from intentd.shown import Diagnostic, View
 from modelwire.codec import DecodeFault
 
-MANY = 20_000
+MANY, SOME = 20_000, 9_000
 VIEW = {"workspace": "/w", "path": "/w/a", "version": 1, "text": ""}
 
 
@@ -19,7 +19,7 @@ VIEW = {"workspace": "/w", "path": "/w/a", "version": 1, "text": ""}
     [
         ("command_started", {"run": "1", "cwd": "/", "argv": [0] * MANY}, "command_started.argv[0]"),
         ("shown", {"view": {**VIEW, "diagnostics": [0] * MANY}}, "shown.view.diagnostics[0]"),
-        ("shown_prompt", {"offer": "1", "messages": [["user"]] * MANY}, "shown_prompt.messages[0]"),
+        ("shown_prompt", {"offer": "1", "messages": [["user"]] * SOME}, "shown_prompt.messages[0]"),
     ],
 )
 def test_of_a_long_list_the_first_item_that_does_not_fit_is_told_and_the_others_cost_nothing(
@@ -35,6 +35,16 @@ def test_of_a_long_list_the_first_item_that_does_not_fit_is_told_and_the_others_
         tracemalloc.stop()
     assert fault.value.message.endswith(f"@ {path}")
     assert ";" not in fault.value.message
+
+
+def test_thousands_of_diagnostics_and_offers_fit_into_a_message() -> None:
+    codec = INTENTD.codec()
+    said = Diagnostic(line=1, last=2, message="m", severity=2, source="s", code="c")
+    shown = Shown(view=View(workspace="/w", path="/w/a", version=1, text="", diagnostics=(said,) * 9_000))
+    assert codec.decode(codec.encode("1", shown)).message == shown
+    offer = Offer(id="1", number=1, trigger="crash", title="t", workspace="/w", warm=True)
+    offers = Offers(offers=(offer,) * 8_000)
+    assert codec.decode(codec.encode("1", offers)).message == offers
 
 
 def test_of_a_document_that_nobody_has_used_that_is_said() -> None:

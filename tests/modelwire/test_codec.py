@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modelwire.codec import Codec, DecodeFault
+from modelwire.codec import MAX_ENTRIES, MAX_ITEMS, MAX_MAP_ENTRIES, MAX_NESTED, MAX_PARTS, Codec, DecodeFault
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import KINDS, ChatMessage, DecodeConfig, Hello, Text, TokenIds, Tokenize, Tokens, Turn
 from modelwire.protocol import MODELD
@@ -236,17 +236,17 @@ def test_announced_lengths_and_depth_cost_neither_memory_nor_another_exception(d
         tracemalloc.stop()
 
 
-MANY = 20_000
+MANY, SOME = 20_000, 4096
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "path"),
     [
-        ("turn", {"prefix": [0] * MANY}, "turn.prefix[0]"),
-        ("turn", {"suffix": [{"text": "a"}, *[{}] * MANY]}, "turn.suffix[1]"),
+        ("turn", {"prefix": [0] * SOME}, "turn.prefix[0]"),
+        ("turn", {"suffix": [{"text": "a"}, *[{}] * (SOME - 1)]}, "turn.suffix[1]"),
         ("turn", {"decode": {"stop": [0] * MANY}}, "turn.decode.stop[0]"),
-        ("figures", {"figures": {str(index): "x" for index in range(MANY)}}, "figures.figures[0]"),
-        ("description", {"capabilities": {str(index): 0 for index in range(MANY)}}, "description.capabilities[0]"),
+        ("figures", {"figures": {str(index): "x" for index in range(SOME)}}, "figures.figures[0]"),
+        ("description", {"capabilities": {str(index): 0 for index in range(SOME)}}, "description.capabilities[0]"),
     ],
 )
 def test_of_a_long_list_or_map_the_first_item_that_does_not_fit_is_told_and_the_others_cost_nothing(
@@ -261,6 +261,62 @@ def test_of_a_long_list_or_map_the_first_item_that_does_not_fit_is_told_and_the_
         tracemalloc.stop()
     assert fault.message.endswith(f"@ {path}")
     assert ";" not in fault.message
+
+
+KEYS = {f"k{index}": None for index in range(4000)}
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"later": [{}] * MAX_NESTED}, "at most 10000 maps and lists"),
+        ({"later": [[]] * MAX_NESTED}, "at most 10000 maps and lists"),
+        ({"later": [KEYS] * 17}, "at most 65536 entries"),
+        ({"later": [[None] * (MAX_ITEMS // 2)] * 3}, "at most 1048576 items"),
+    ],
+)
+def test_a_message_that_holds_too_much_is_given_up_while_it_is_read_and_its_operation_is_named(
+    more: dict[str, Any], says: str
+) -> None:
+    fault = fault_of({**TURN, **more})
+    assert (fault.code, fault.op) == (ErrorCode.TOO_LARGE, "7")
+    assert says in fault.message
+
+
+def test_of_a_message_that_holds_too_much_no_more_is_built_than_it_may_hold() -> None:
+    data = msgpack.packb({**TURN, "prefix": [{"role": "user", "content": ""}] * 300_000})
+    tracemalloc.start()
+    try:
+        fault_of(data)
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_map_that_announces_too_many_entries_is_given_up_before_they_are_read() -> None:
+    fault = fault_of({**TURN, "later": {str(index): None for index in range(MAX_MAP_ENTRIES + 1)}})
+    assert (fault.code, fault.op) == (ErrorCode.MALFORMED, "7")
+    assert "4096" in fault.message
+
+
+def test_a_message_that_holds_as_much_as_it_may_is_read() -> None:
+    nested = MAX_NESTED - 3  # beside the message, its prefix and its text
+    assert decode(later=[{}] * (nested - 1)) == decode()
+    whole = [KEYS] * (MAX_ENTRIES // len(KEYS))
+    assert decode(later=whole) == decode()
+    assert decode(later={str(index): None for index in range(MAX_MAP_ENTRIES)}) == decode()
+    assert len(CODEC.decode(CODEC.encode("1", TokenIds(ids=(7,) * MAX_ITEMS))).message.ids) == MAX_ITEMS
+
+
+@pytest.mark.parametrize("part", [{"text": ""}, {"role": "user", "content": ""}])
+def test_a_prompt_has_a_bounded_number_of_parts_and_a_turn_two_prompts_of_so_many(part: dict[str, str]) -> None:
+    most = [part] * MAX_PARTS
+    turn = decode(prefix=most, suffix=most)
+    assert len(turn.prefix) == len(turn.suffix) == MAX_PARTS
+    for name in ("prefix", "suffix"):
+        fault = fault_of({**TURN, name: [*most, part]})
+        assert (fault.code, fault.op) == (ErrorCode.MALFORMED, "7")
+        assert fault.message == f"a prompt has at most 4096 parts, this has 4097: join some of them @ turn.{name}"
 
 
 @pytest.mark.parametrize("figures", [[], "abc", None, {b"a": 1}, {"a": "1"}, {"a": True}])

@@ -95,8 +95,9 @@ def test_reasons_and_outcomes_agree() -> None:
 
 def test_version_and_limits_agree() -> None:
     assert f"version {messages.PROTOCOL_VERSION}\n" in PAGE
-    for number in (modelwire.codec.MAX_MESSAGE_BYTES, modelwire.codec.MAX_ITEMS, modelwire.codec.MAX_OP_LENGTH):
-        assert str(number) in PAGE
+    limits = ("MESSAGE_BYTES", "OP_LENGTH", "ITEMS", "NESTED", "ENTRIES", "MAP_ENTRIES", "PARTS")
+    for name in limits:
+        assert re.search(rf"\b{getattr(modelwire.codec, f'MAX_{name}')}\b", PAGE), name
 
 
 @pytest.fixture

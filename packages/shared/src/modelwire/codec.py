@@ -12,17 +12,24 @@ from typing import Any, Literal, NoReturn, get_args, get_origin
 
 import attrs
 import msgpack
-from attrs import frozen
+from attrs import define, frozen
 from cattrs import Converter, IterableValidationError, IterableValidationNote, transform_error
 from cattrs.gen import make_dict_structure_fn
 
 from modelwire.errors import ErrorCode, WireError
-from modelwire.messages import PROTOCOL_VERSION, ChatMessage, Part, Text
+from modelwire.messages import PROTOCOL_VERSION, ChatMessage, Part, Prompt, Text
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_OP_LENGTH = 64
 MAX_ITEMS = 2**20
-"""Of one list or map; msgpack makes room for what a list announces, before it has read it."""
+"""Of all lists of a message together; msgpack makes room for what a list announces, before it has read it."""
+MAX_NESTED = 10_000
+"""Maps and lists in a message: each costs microseconds, in which nobody else is served."""
+MAX_ENTRIES = 2**16
+"""Of all maps of a message together."""
+MAX_MAP_ENTRIES = 2**12
+MAX_PARTS = 2**12
+"""Of one prompt."""
 _HEAD_BYTES = 256
 """So much is looked at of a message that is too large, to find whose it is."""
 
@@ -152,18 +159,22 @@ def _op_in(head: bytes | memoryview) -> str:
 
 
 def _unpack(data: bytes | memoryview) -> dict[str, Any]:
-    items = min(len(data), MAX_ITEMS)
+    count = _Count()
     try:
         fields = msgpack.unpackb(
             data,
             raw=False,
             strict_map_key=True,
-            object_pairs_hook=_map_without_repeats,
-            max_array_len=items,
-            max_map_len=items,
+            list_hook=count.take_list,
+            object_pairs_hook=count.take_map,
+            max_array_len=min(len(data), MAX_ITEMS),
+            max_map_len=min(len(data), MAX_MAP_ENTRIES),
         )
+    except _TooMany as fault:
+        raise DecodeFault(ErrorCode.TOO_LARGE, str(fault), _op_in(data[:_HEAD_BYTES])) from None
     except Exception as fault:  # ValueError, msgpack's own classes, UnicodeDecodeError, MemoryError: all mean the same
-        raise DecodeFault(ErrorCode.MALFORMED, f"not a msgpack message: {_reason(fault)}") from None
+        says = f"not a msgpack message: {_reason(fault)}"
+        raise DecodeFault(ErrorCode.MALFORMED, says, _op_in(data[:_HEAD_BYTES])) from None
     if not isinstance(fields, dict):
         raise DecodeFault(ErrorCode.MALFORMED, f"a message is a map, this is a {type(fields).__name__}")
     if not all(isinstance(key, str) for key in fields):
@@ -171,12 +182,39 @@ def _unpack(data: bytes | memoryview) -> dict[str, Any]:
     return fields
 
 
-def _map_without_repeats(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    pairs = list(pairs)
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a map has a key twice")
-    return fields
+class _TooMany(Exception):
+    """A message holds more than it may."""
+
+
+@define(eq=False)
+class _Count:
+    """What a message holds, counted while it is read: one with too much is given up before all of it is built."""
+
+    nested: int = 0
+    entries: int = 0
+    items: int = 0
+
+    def take_map(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self.entries += len(pairs)
+        self._check()
+        fields = dict(pairs)
+        if len(fields) != len(pairs):
+            raise ValueError("a map has a key twice")
+        return fields
+
+    def take_list(self, items: list[Any]) -> list[Any]:
+        self.items += len(items)
+        self._check()
+        return items
+
+    def _check(self) -> None:
+        self.nested += 1
+        if self.nested > MAX_NESTED:
+            raise _TooMany(f"a message holds at most {MAX_NESTED} maps and lists, this has more: send less at once")
+        if self.entries > MAX_ENTRIES:
+            raise _TooMany(f"the maps of a message have at most {MAX_ENTRIES} entries together: send less at once")
+        if self.items > MAX_ITEMS:
+            raise _TooMany(f"the lists of a message have at most {MAX_ITEMS} items together: send less at once")
 
 
 def _reason(fault: Exception) -> str:
@@ -218,6 +256,7 @@ def _strict_converter() -> Converter:
     converter.register_structure_hook_factory(_is_list, lambda cls: _structure_list(converter, cls))
     converter.register_structure_hook_factory(_is_mapping, lambda cls: _structure_mapping(converter, cls))
     converter.register_structure_hook_func(lambda cls: cls == tuple[int, ...], _structure_ids)
+    converter.register_structure_hook_func(lambda cls: cls == Prompt, _structure_prompt(converter))
     converter.register_structure_hook_func(_is_literal, _structure_literal)
     converter.register_structure_hook_factory(attrs.has, lambda cls: _structure_map(converter, cls))
     return converter
@@ -248,6 +287,8 @@ def _structure_list(converter: Converter, cls: Any) -> Callable[[Any, Any], tupl
 
     def hook(value: Any, _: Any) -> tuple[Any, ...]:
         values = value if type(value) is list else _unfit("a list", value)
+        if item is str and all(type(one) is str for one in values):  # a call for each costs ten times as much
+            return tuple(values)
         return tuple(_each(values, lambda one: structure(one, item), cls))
 
     return hook
@@ -326,6 +367,17 @@ def _structure_part(converter: Converter, value: Any) -> Part:
     if "text" in value:
         return converter.structure(value, Text)
     return converter.structure(value, ChatMessage)
+
+
+def _structure_prompt(converter: Converter) -> Callable[[Any, Any], Prompt]:
+    structure = _structure_list(converter, Prompt)
+
+    def hook(value: Any, cls: Any) -> Prompt:
+        if type(value) is list and len(value) > MAX_PARTS:
+            raise _Unfit(f"a prompt has at most {MAX_PARTS} parts, this has {len(value)}: join some of them")
+        return structure(value, cls)
+
+    return hook
 
 
 def _structure_ids(value: Any, _: Any) -> tuple[int, ...]:
