@@ -191,9 +191,10 @@ def test_a_time_that_no_clock_shows_is_no_event(tmp_path: Path, name: str, now: 
     assert segment.entries[0].event == Submitted(op)
     text, found = re.subn(rf'"{name}":[0-9.]+', f'"{name}":{now}', path.read_text(), count=1)
     assert found
-    path.write_text(text)
-    with pytest.raises(RecordFault, match="is no event"):
-        list(read(path))
+    for lines in (text, text.removesuffix(text.splitlines(keepends=True)[-1])):  # also of the last event
+        path.write_text(lines)
+        with pytest.raises(RecordFault, match="is no event"):
+            list(read(path))
 
 
 def test_a_record_is_not_written_through_a_link_nor_into_a_pipe(tmp_path: Path) -> None:

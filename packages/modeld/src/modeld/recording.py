@@ -37,6 +37,10 @@ class RecordFault(Exception):
     """A record cannot be written or read. The message is one line that says what to do."""
 
 
+class _Half(RecordFault):
+    """A line that is not whole."""
+
+
 @frozen
 class _Start:
     limits: ScheduleLimits
@@ -209,7 +213,7 @@ def _items(path: Path) -> Iterator[Entry | _Start]:
                 break
             try:
                 item = _parse(line, f"line {number} of {path}")
-            except RecordFault as fault:
+            except _Half as fault:
                 broken = broken or fault
                 continue
             if broken and not isinstance(item, _Start):
@@ -223,6 +227,9 @@ def _items(path: Path) -> Iterator[Entry | _Start]:
 def _parse(line: str, where: str) -> Entry | _Start:
     try:
         fields: Any = json.loads(line)
+    except (ValueError, RecursionError) as fault:
+        raise _Half(f"{where} is no event of a record ({type(fault).__name__})") from None
+    try:
         return _JSON.structure(fields, _Start) if "limits" in fields else _JSON.structure(fields, Entry)
     except Exception as fault:  # ValueError, KeyError, cattrs' groups: all mean the same
         raise RecordFault(f"{where} is no event of a record ({type(fault).__name__})") from None
