@@ -295,7 +295,7 @@ def test_of_a_message_that_holds_too_much_no_more_is_built_than_it_may_hold() ->
 
 def test_a_map_that_announces_too_many_entries_is_given_up_before_they_are_read() -> None:
     fault = fault_of({**TURN, "later": {str(index): None for index in range(MAX_MAP_ENTRIES + 1)}})
-    assert (fault.code, fault.op) == (ErrorCode.MALFORMED, "7")
+    assert (fault.code, fault.op) == (ErrorCode.MALFORMED, "")
     assert "4096" in fault.message
 
 

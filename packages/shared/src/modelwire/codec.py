@@ -173,8 +173,7 @@ def _unpack(data: bytes | memoryview) -> dict[str, Any]:
     except _TooMany as fault:
         raise DecodeFault(ErrorCode.TOO_LARGE, str(fault), _op_in(data[:_HEAD_BYTES])) from None
     except Exception as fault:  # ValueError, msgpack's own classes, UnicodeDecodeError, MemoryError: all mean the same
-        says = f"not a msgpack message: {_reason(fault)}"
-        raise DecodeFault(ErrorCode.MALFORMED, says, _op_in(data[:_HEAD_BYTES])) from None
+        raise DecodeFault(ErrorCode.MALFORMED, f"not a msgpack message: {_reason(fault)}") from None
     if not isinstance(fields, dict):
         raise DecodeFault(ErrorCode.MALFORMED, f"a message is a map, this is a {type(fields).__name__}")
     if not all(isinstance(key, str) for key in fields):
