@@ -43,8 +43,7 @@ _MADE = re.compile(r"[\w.]{0,80}\(")
 """Behind a comparison: what it is made with, and no condition's branch."""
 _ANNOTATED = re.compile(r":[^=]+=")
 _EMPTY = re.compile(
-    r"(?i:https?://[\w.-]+(?::\d{1,5})?/?|unix:[\w./-]+"
-    r"|[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
+    r"(?i:[\"'\s]*|%[({].*|%[sdr]|%\w+%|#\{.*|\{\{.*|\{\w*\}.*|<[\w .:/-]*>?|<.*>|\([\w .,:/|?-]*\)|@\w+[({].*[})]"
     r"|([*xX.#_\-•?0])\1*|\[redacted\].*"
     r"|none|null|nil|true|false|yes|no|on|off|undefined|string|str|bytes|int|integer|boolean|bool|text|any|object|char"
     r"|required|optional|hashed|(?:required|nullable|sometimes|string|confirmed|bail)\|.*|(?:option|flag|argument)s?[.,:]?|ssh-(?:rsa|dss|ed25519)"
@@ -56,7 +55,12 @@ _PROPERTY = re.compile(r"[+-]?[ \t]*(?!self\.|this\.|cls\.)[a-z][\w-]*(?:\.[\w-]
 _RESULT = re.compile(r"(?i:pass):[ \t]*")
 """As a test's; it may be an account's, too."""
 _TEST = re.compile(r"[A-Za-z]+\d?|[\w.-]*[_.-][\w.-]*")
-"""The name of one, where nobody's account is written."""
+"""The name of one, where others' results stand around it."""
+_OTHERS = re.compile(r"\b(?:PASS|FAIL|SKIP|XPASS|XFAIL|ERROR): ")
+_NEAR = 400
+_PROXIED = re.compile(r"\b(?:proxy|fastcgi|uwsgi|grpc|scgi)_pass[ \t]{0,9}[:=]?[ \t]{0,9}[\"']?\Z")
+_ADDRESS = re.compile(r"https?://[\w.-]+(?::\d{1,5})?/?|unix:[\w./-]+")
+"""Where a web server passes requests on to."""
 _LINE = re.compile(r"(?:[+ -]|.*(?:Z|\|) )?\Z")
 """What stands before the first word of a line: nothing, a diff's mark, a time, or a container's name."""
 _PASSES = re.compile(r"(?i)\b(?:running|skipping|render|shader|compute|depth|shadow) \Z")
@@ -73,8 +77,10 @@ _MESSAGE = re.compile(
 """What says a rule; a passphrase is a sentence, too."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9]*?[\u0370-\u1dff\u2e80-\ud7ff\uf900-\ufaff][^A-Za-z0-9]*")
 """A label in letters of another script."""
-_SPEAKS = re.compile(r"(?i)\b(?:pass\w*|enter|please|your|invalid|wrong|missing)\b|[$%`{]")
+_SPEAKS = re.compile(r"(?i)\b(?:pass\w*|enter|please|your|invalid|wrong|missing|not set|change)\b|[$%`{]")
 """What is no passphrase: a user is told it, or a shell puts it together."""
+_TEXTS = re.compile(r"(?:\b|_)(?:MSG|LANG|TXT|TEXT|LABEL|LBL|PROMPT|HELP|HINT|ERR|ERROR)_")
+"""In a name: what it holds is shown to people."""
 _HASH = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _OF_ANYTHING = re.compile(r"(?i)(?:service|account|client|database|db|storage|root|shared|license)[_-]?key")
 """What is found by such a key is as often called so: words say nothing then."""
@@ -166,6 +172,8 @@ def _is_secret(value: Value, weight: Weight, head: re.Match[str], flag: bool) ->
         return False
     if value.enclosed and not is_no_word(_OPERATOR.sub("-", text)) and not _is_field(value, head):
         return False
+    if _ADDRESS.fullmatch(text) and _PROXIED.search(_before(head) + head[0]):
+        return False
     if _EMPTY.fullmatch(text) or (weight != "password" and _PATH.fullmatch(text) and not looks_random(text, 20)):
         return False
     sure = in_environment(head) and not head[0].startswith("PASS_")
@@ -188,7 +196,7 @@ def _is_password(text: str, value: Value, head: re.Match[str], flag: bool) -> bo
             return False
         message = _MESSAGE.match(text) and not in_environment(head)
         told = message or head.string[value.start - 1] == "`"  # A shell runs what stands in backticks.
-        words = in_environment(head) and not _SPEAKS.search(text)
+        words = in_environment(head) and not (_SPEAKS.search(text) or _TEXTS.search(_before(head) + head[0]))
         phrase = "phrase" in head[0].lower() or APP_PASSWORD.fullmatch(text)
         return " " not in text or bool(phrase) or (not told and (digit or words))
     if _is_result(text, head):
@@ -214,11 +222,16 @@ def _is_result(text: str, head: re.Match[str]) -> bool:
         return False
     words = not is_no_word(text)
     test = head[0] == "PASS: " and words and _LINE.match(before) and _TEST.fullmatch(text)
-    if test or _PASSES.search(before):
+    if (test and _has_others(head)) or ((words or text.endswith("Pass")) and _PASSES.search(before)):
         return True
     return bool(_COUNTED.fullmatch(text)) or (
         head[0][0].isupper() and (("/" in text and words) or before.endswith("--- "))
     )
+
+
+def _has_others(head: re.Match[str]) -> bool:
+    around = head.string[max(0, head.start() - _NEAR) : head.end() + _NEAR]
+    return len(_OTHERS.findall(around)) > 1
 
 
 def _is_code(text: str, value: Value, exact: bool) -> bool:

@@ -149,14 +149,17 @@ _OWN = (
     _own(
         "Credentials in a call",
         "auth",
-        rf"(?<![A-Za-z_])(?:(?:http|basic|proxy)_)?auth[\"']?\s?[=:]\s?\({_NO_PAGE}{_NAME_AND_SECRET}",
+        rf"(?<![A-Za-z])(?<!requires_)(?<!require_)(?<!without_)(?<!needs_)(?<!skip_)(?<!no_)"
+        rf"auth[\"']?\s?[=:]\s?\({_NO_PAGE}(?![ \t]*\n){_NAME_AND_SECRET}",
         1,
     ),
     _own(
         "Credentials in a call",
         "auth",
         rf"(?i)auth[\"']?\s?[=:]\s?"
-        rf"(?:\({_NO_PAGE}|\[(?={_TEXT}{_GAP}[\"'](?!{_NO_SECRET})[^\"'\n]{{0,200}}?\d)){_NAME_AND_SECRET}{_GAP},?{_GAP}[)\]]",
+        rf"(?:\({_NO_PAGE}(?![ \t]*\n)"
+        rf"|[\[(](?={_TEXT}{_GAP}[\"'](?!{_NO_SECRET})[^\"'\n]{{0,200}}?\d))"
+        rf"{_NAME_AND_SECRET}{_GAP},?{_GAP}[)\]]",
         1,
     ),
     _own(
@@ -193,7 +196,7 @@ _OWN = (
     _own(
         "mysql",
         "mysql",
-        rf"\bmysql\w*\b[^\n]{{0,200}}?\s-p(?!rint[0f]?\b|ath\b|erm\b|rune\b|thread\b|edantic|{_PORTS})[\"']?([^\s\"']{{4,}})",
+        rf"\bmysql\w*\b[^\n]{{0,200}}?\s-p(?!rint[0f]?\b|ath\b|erm\b|rune\b|thread(?![^\s\"'])|edantic(?:-errors)?(?![^\s\"'])|{_PORTS})[\"']?([^\s\"']{{4,}})",
         1,
         split=False,
     ),
@@ -326,7 +329,7 @@ _OWN = (
         "Cookie",
         "cookie",
         r"(?i)\b(?:set-)?cookie[\"']?\s?:\s?[\"']?(?:[^\s=;\"'(){}\[\],<>]{1,100}=[^\s;\"']{0,15};\s?){0,20}"
-        r"(?!(?:domain|path|expires)=)([^\s=;\"'(){}\[\],<>]{1,100}(?:\[[\w.-]{0,40}\])?=(?!>)[^\s;\"']{16,}[^\n\"']*)",
+        r"(?!(?:domain|path|expires)=|[^\s=;]{1,40}=/)([^\s=;\"'(){}\[\],<>]{1,100}(?:\[[\w.-]{0,40}\])?=(?!>)[^\s;\"']{16,}[^\n\"']*)",
         1,
         split=False,
     ),
@@ -345,22 +348,28 @@ _OWN = (
         split=False,
     ),
     _own(
-        "mysql", "@", r"(?<![\w.-])[\w.-]{1,60}:([^\s\"'`@]{3,100})@(?:tcp|unix)\(", 1, split=False
+        "mysql",
+        "@",
+        r"(?<![\w.-])[\w.-]{1,60}:(?!(?:pass|password|passwd|pwd)@)([^\s\"'`@]{3,100})@(?:tcp|unix)\(",
+        1,
+        split=False,
     ),  # as Go writes it
     _own(
         "Password in C",
         '"',
         r"(?i)(?:\bchar[ \t]{1,4}\w{0,30}(?:password|passwd|passphrase)\w{0,20}\[\w{0,20}\][ \t]?="
-        r"|#[ \t]?define[ \t]{1,4}\w{0,40}(?:password|passwd|passphrase"
-        r"|_(?:pass|pwd|psk|secret|token|api_?key)(?=[ \t]{1,40}\"[^\"\s]{0,99}?\d)))"
-        r"[ \t]{1,40}\"(?![^\"\n]{0,200}(?:pass|secret|token|key))([^\"\s]{3,200})\"",
+        r"|#[ \t]?define[ \t]{1,4}(?!\w{0,40}(?:MSG|ERR|FIELD|ATTR|OPT|BAD|STR|PROMPT|RENDER|SHADER|DEFAULT|DEPTH)_)"
+        r"\w{0,40}(?:password|passwd|passphrase|_(?:pass|pwd|psk)(?=[ \t]{1,40}\"[^\"\s]{0,99}?\d)"
+        r"|_(?:secret|token|api_?key)(?=[ \t]{1,40}\"[^\"\s]{16})))"
+        r"[ \t]{1,40}\"(?![^\"\n]{0,200}(?:pass|secret|token|key))([^\"\s]{3,200}(?<![:?]))\"",
         1,
         split=False,
     ),
     _own(
         "Password behind a name",
         ", ",
-        r"(?i)\w,[ ]\w{0,30}(?:password|passwd|pwd)[ ]?=[ ]?[\"'][^\"'\n]{1,100}[\"'],[ ][\"']([^\"'\n]{3,200})[\"']",
+        r"(?i)\w,[ ]\w{0,30}(?:password|passwd|pwd)[ ]?=[ ]?[\"'][^\"'\n]{1,100}[\"'],[ ][\"']"
+        r"(?!-{0,2}(?:password|passwd|pwd)[\"'])([^\"'\n]{3,200})[\"']",
         1,
     ),
     _own("sshpass", "sshpass", r"sshpass\s+-p\s*[\"']?([^\s\"']+)", 1, split=False),

@@ -33,7 +33,11 @@ MAX_LITERAL = 400
 MAX_ALIKE = 8
 """So many secrets that begin alike are compared with one place."""
 MIN_WORDS = 17
-"""So long is what is of words only, where it goes wherever it stands: a shorter one may be a word of the text, too."""
+"""So long is what is of small letters only, where it goes wherever it stands: a shorter one may be another word."""
+MIN_DIFFERENT = 5
+"""So many different characters it has."""
+_INSIDE_BEFORE, _INSIDE_BEHIND = re.compile(r"[\w./-]\Z"), re.compile(r"[\w/{-]|\.\w")
+"""Beside what is only a part of a name, a path or a version."""
 
 
 @frozen
@@ -103,20 +107,27 @@ def _find(text: str) -> dict[Span, str]:
 
 
 def _repeated(text: str, secrets: set[str]) -> Iterator[Span]:
-    """Where they stand without what told of them."""
-    known = sorted(
-        secret
-        for secret in secrets
-        if MIN_SHORTENED <= len(secret) <= MAX_LITERAL and (len(secret) >= MIN_WORDS or is_no_word(secret))
-    )
+    """Where they stand alone, without what told of them; but a name that was taken for a secret goes only there."""
+    known = sorted(filter(_is_telling, secrets))
     begins = {secret[:MIN_SHORTENED] for secret in known}
-    last = len(text) - MIN_SHORTENED + 1 if known else 0
+    last, done = len(text) - MIN_SHORTENED + 1 if known else 0, 0
     for start in [at for at in range(last) if text[at : at + MIN_SHORTENED] in begins]:
+        if start < done or _INSIDE_BEFORE.search(text, max(0, start - 1), start):
+            continue
         place = bisect_right(known, text[start : start + MAX_LITERAL])
         for secret in reversed(known[max(0, place - MAX_ALIKE) : place]):
-            if text.startswith(secret, start):
-                yield Span(start, start + len(secret))
+            end = start + len(secret)
+            if text.startswith(secret, start) and not _INSIDE_BEHIND.match(text, end):
+                yield Span(start, end)
+                done = end
                 break
+
+
+def _is_telling(secret: str) -> bool:
+    """Whether it can hardly be a part of the text that is no secret."""
+    if not MIN_SHORTENED <= len(secret) <= MAX_LITERAL or len(set(secret)) < MIN_DIFFERENT or re.search(r"\s", secret):
+        return False
+    return is_no_word(secret) or (len(secret) >= MIN_WORDS and secret.isalpha() and secret.islower())
 
 
 def _shortened(text: str, secrets: set[str]) -> Iterator[Span]:
@@ -153,15 +164,15 @@ def _shown(part: str, firsts: list[str]) -> int:
 
 def _redact(text: str, spans: list[Span]) -> str:
     """The text with each span replaced, the line breaks inside it kept."""
-    parts, done = [], 0
+    parts, done = list[str](), 0
     for span in spans:
         if span.end <= done:
             continue
         start = max(span.start, done)
-        parts.append(text[done:start])
+        parts += filter(None, [text[done:start]])
         if start == span.start or not _touches(parts):
             parts.append(REDACTED)
-        parts.append("\n" * text.count("\n", start, span.end))
+        parts += filter(None, ["\n" * text.count("\n", start, span.end)])
         done = span.end
     return "".join([*parts, text[done:]])
 
