@@ -1,5 +1,7 @@
 """What a Python block names, and where that may be."""
 
+import ast
+
 import pytest
 
 from intentd.plan.names import MAX_NAMES, Import, imported, named, places
@@ -71,3 +73,19 @@ def test_dots_count_from_the_folder_of_the_file() -> None:
 @pytest.mark.parametrize("deep", ["m.make()" + ".step(1)" * 400, "m.make(" + " + ".join(['"a"'] * 600) + ").x()"])
 def test_a_long_chain_of_calls_or_texts_names_what_it_begins_with(deep: str) -> None:
     assert named(["import m", "def test():", f"    {deep}"], 3) == [Import("m", "make")]
+
+
+def test_s10_a_parser_that_another_thread_disturbs_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the question would fail, or not be the same bytes as its guess."""
+    real, faults = ast.parse, [SystemError("AST constructor recursion depth mismatch")] * 2
+
+    def disturbed(text: str) -> ast.Module:
+        if faults:
+            raise faults.pop()
+        return real(text)
+
+    expected = named(LINES, 12)
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert named(LINES, 12) == expected
+    faults.extend([SystemError()] * 100)
+    assert named(LINES, 12) == []

@@ -12,6 +12,7 @@ from attrs import frozen
 
 MAX_NAMES = 8
 """Of one block; a test that uses more is about something else than any of them."""
+_TRIES = 5
 
 
 @frozen
@@ -72,10 +73,14 @@ def _folders(level: int, folder: str, workspace: str) -> Iterator[str]:
 
 
 def _parsed(lines: Sequence[str]) -> ast.Module | None:
-    try:
-        return ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    for _ in range(_TRIES):
+        try:
+            return ast.parse("\n".join(lines))
+        except SystemError:  # Another thread's parser was under way: up to Python 3.13 they share a counter.
+            continue
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    return None
 
 
 def _imports(tree: ast.Module) -> dict[str, Import]:
