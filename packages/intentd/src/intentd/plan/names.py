@@ -76,7 +76,7 @@ def _parsed(lines: Sequence[str]) -> ast.Module | None:
     for _ in range(_TRIES):
         try:
             return ast.parse("\n".join(lines))
-        except SystemError:  # Another thread's parser was under way: up to Python 3.13 they share a counter.
+        except SystemError:  # Another thread's parser was under way, with which it shares a counter (3.11).
             continue
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
