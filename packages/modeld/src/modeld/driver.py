@@ -44,11 +44,10 @@ from modelwire.messages import (
     Tokenize,
     Tokens,
 )
+from modelwire.protocol import NOBODY
 
 log = logging.getLogger(__name__)
 
-NOBODY = "?"
-"""Op id of a reply that must not be taken for one to the live operation of that id."""
 DAEMON = "modeld"
 """Client of the daemon's own operations; no socket's identity is spelled so."""
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from modeld.about import BEAT_MS, SILENCE_MS, About
-from modeld.driver import NOBODY, Driver
+from modeld.driver import Driver
 from modelwire.codec import Envelope
 from modelwire.errors import ErrorCode
 from modelwire.messages import Beat, Cancel, Close, Describe, Error, GetStatus, Hello, TellStory
+from modelwire.protocol import NOBODY
 
 log = logging.getLogger(__name__)
 

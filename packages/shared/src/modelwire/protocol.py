@@ -26,6 +26,8 @@ from modelwire.messages import (
     Welcome,
 )
 
+NOBODY = "?"
+"""Op id of a reply that must not be taken for one to the live operation of that id, and ends none."""
 CONTROL: Mapping[str, type] = {
     "hello": Hello,
     "welcome": Welcome,

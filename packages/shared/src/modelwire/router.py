@@ -20,14 +20,12 @@ from modelwire.errors import EndpointError, ErrorCode, WireError
 from modelwire.keys import Keys, Pair
 from modelwire.messages import Beat, Error
 from modelwire.outbox import Outbox
-from modelwire.protocol import Protocol
+from modelwire.protocol import NOBODY, Protocol
 
 log = logging.getLogger(__name__)
 
 OUTBOX_BYTES = 8 * 1024 * 1024
 MAX_CLIENTS = 1024
-NOBODY = "?"
-"""The id under which is said what ends no operation."""
 RETRY_S = 0.01
 LOOK_S = 2.0
 """So often somebody asks who is silent, at least."""

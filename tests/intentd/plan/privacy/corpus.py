@@ -475,7 +475,7 @@ def code(rng: random.Random) -> str:
             f"const label = password === '' ? '{one}' : '{two}'\n",
             f'if password != confirm or "{one}" in roles:\n    pass\n',
             f'const STORAGE_KEY = "{one}"\nservice_key = "{two}"\nDB_KEY = "{two}"\n',
-            f'PWD=/my/work/{one}\n"PWD": "/my/{two}",\n',
+            f'PWD=/my/place/{one}\n"PWD": "/my/{two}",\n',
             f"errors.password = 'Password must be at least {rng.randrange(6, 20)} characters';\n"
             f"'password' => 'required|string|min:{rng.randrange(6, 20)}',\n'password' => 'hashed',\n",
             f'await resetPassword("{one}@shop.test")\npassword = `openssl rand -base64 32`\n',
@@ -568,3 +568,8 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def marked(mark: str, text: str) -> str:
+    """As a diff shows it."""
+    return "\n".join(mark + line for line in text.split("\n"))
