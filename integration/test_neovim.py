@@ -227,6 +227,7 @@ def test_checkhealth_says_what_runs_and_what_is_missing(own_desk: Desk, kind: st
         intentd = shutil.which("intentd", path=own_desk.environment["PATH"])
         editor.lua("vim.env.PATH = ''")
         assert "ERROR `intentd` cannot be run: " in health(editor)
-        editor.lua("vim.lsp.config('intentd', { cmd = { ..., 'lsp' } })", intentd)
-        assert "OK intentd serves" in health(editor)
+        for words in ([intentd], [sys.executable, "-m", "intentd"]):
+            editor.lua("vim.lsp.config('intentd', { cmd = ... })", [*words, "lsp"])
+            assert "OK intentd serves" in health(editor)
         editor.command("messages clear")

@@ -1,6 +1,7 @@
 """The command line: help, exit statuses, one line for an error."""
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from attrs import fields
 from intentd.arguments import parse
 from intentd.cli import main
 from intentd.config import Config
+from intentd.messages import Offers
 from intentd.present import terminal
 from intentd.where import config_file
 
@@ -168,6 +170,29 @@ def test_a_terminal_that_is_not_utf8_shows_what_it_can(
     monkeypatch.setattr(terminal, "show_status", lambda *_, **__: print("caf\xe9 \u2192 tea"))
     main(["status"])
     assert capfdbinary.readouterr().out == b"caf\xe9 ? tea\n"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["serve", "--help"], ["nvim-plugin-path"], ["offers", "--json"]])
+def test_an_output_that_cannot_be_written_is_said_in_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "_question", lambda *_: Offers(offers=()))
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(words) == 1
+    says = "intentd: the output cannot be written: No space left on device; write it to another place\n"
+    assert capsys.readouterr().err == says
+
+
+def test_whoever_stops_reading_is_told_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with os.fdopen(writes, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["nvim-plugin-path"]) == 1
+    assert capfd.readouterr().err == ""
 
 
 def test_the_neovim_plugin_is_small_and_where_the_command_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -251,10 +251,14 @@ def test_an_output_that_cannot_be_written_is_said_in_one_line(
     assert ended == (1, "", says)
 
 
-def test_what_is_said_before_an_output_is_full_is_said_alone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_failure_whose_words_cannot_be_written_says_that(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    record = next((Path(__file__).parent / "recorded").glob("*.jsonl"))
+    monkeypatch.setattr("modeld.schedule.journal.replay", lambda segment: [segment])
+    monkeypatch.setattr("modeld.cli.difference_lines", lambda *_: "differs")
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr("sys.stdout", full)
-        status, _, errors = exit_of(capsys, "replay", str(tmp_path / "none"))
+        status, _, errors = exit_of(capsys, "replay", str(record))
     assert (status, errors.count("\n")) == (1, 1)
+    assert "cannot be written" in errors

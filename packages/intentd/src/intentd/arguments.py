@@ -4,8 +4,14 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from modelwire import output
+
 
 class _Parser(argparse.ArgumentParser):
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        output.finish()  # help, or the version
+        super().exit(status, message)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"intentd: {message}; see '{self.prog} --help'\n")
 

@@ -4,7 +4,6 @@ Modules are imported where a command needs them: a wrapped command must not wait
 """
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +21,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:2] == ["run", "--"]:  # as it is mostly called: there is nothing to parse
         return _run(None, words[2:])
+    with ends_at_once():
+        from modelwire import output
+    try:
+        status = _do(words)
+        output.finish()
+    except BrokenPipeError:  # whoever read our output has left
+        output.give_up()
+        return 1
+    except output.Unwritten as fault:
+        output.give_up()
+        print(f"intentd: {fault}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _do(words: Sequence[str]) -> int:
     with ends_at_once():
         from intentd.arguments import parse
 
@@ -44,9 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(fault, ConfigError) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
 
 
 def _run(socket: str | None, words: Sequence[str]) -> int:
@@ -71,7 +83,9 @@ def _pipe(options: "argparse.Namespace") -> int:
 def _show_plugin() -> int:
     from pathlib import Path
 
-    print(Path(__file__).parent / "editors/nvim")
+    from modelwire import output
+
+    output.say(str(Path(__file__).parent / "editors/nvim"))
     return 0
 
 

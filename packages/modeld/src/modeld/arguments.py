@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from modeld import config, keyring, output
+from modeld import config, keyring
+from modelwire import output
 
 USAGE = 2
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from attrs import asdict
 
-from modeld import config, keyring, output
+from modeld import config, keyring
 from modeld.arguments import USAGE, parse
 from modeld.config import ConfigError
 from modeld.findings import backends
 from modeld.report import description_table, difference_lines, findings_table, settings_table, status_table
-from modelwire import logs
+from modelwire import logs, output
 from modelwire.client import Client
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
 from modelwire.interrupts import INTERRUPTED, ends_at_once
@@ -102,7 +102,7 @@ async def _top(wanted: argparse.Namespace) -> int:
     """Until Ctrl-C. A daemon that goes or hangs is waited for; one that was never there is an error."""
     from modeld.top import BARS, PLAIN_BARS, View
 
-    view = View(BARS if "utf" in (sys.stdout.encoding or "").lower() else PLAIN_BARS)
+    view = View(BARS if "utf" in (getattr(sys.stdout, "encoding", None) or "").lower() else PLAIN_BARS)
     async with _client(wanted) as client:
         for number in count(1):
             problem = ""
@@ -128,7 +128,7 @@ async def _top(wanted: argparse.Namespace) -> int:
 
 def _show(view: "View", problem: str) -> None:
     """On a terminal in place of what was there, without a mode that it could be left in."""
-    in_place = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    in_place = sys.stdout and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     frame = view.frame(shutil.get_terminal_size().columns if in_place else WIDE, problem)
     output.say(f"\033[H\033[J{frame}" if in_place else f"{frame}\n", flush=True)
 

@@ -12,6 +12,7 @@ import attrs
 from intentd.config import Config
 from intentd.messages import INTENTD, Ask, DaemonStatus, GetOffers, GetPrompt, Offer, Offers, Pause, ShownPrompt
 from intentd.where import current_directory
+from modelwire import output
 from modelwire.client import Connection
 from modelwire.messages import Acknowledged, Done, GetStatus, Reason, Tokens
 
@@ -47,7 +48,7 @@ async def _ask(config: Config, question: Ask, as_json: bool, stats: bool) -> int
 
 
 def _show_json(reply: Any) -> None:
-    print(json.dumps({"kind": _NAMES[type(reply)], **attrs.asdict(reply)}), flush=True)
+    output.say(json.dumps({"kind": _NAMES[type(reply)], **attrs.asdict(reply)}), flush=True)
 
 
 class _Text:
@@ -58,13 +59,13 @@ class _Text:
 
     def __call__(self, reply: Any) -> None:
         if isinstance(reply, Tokens) and (text := _UNSAFE.sub("", reply.text)):
-            print(text, end="", flush=True)
+            output.say(text, end="", flush=True)
             self._last = text[-1]
 
     def end(self) -> None:
         """Whatever comes next, a fault too, begins a line."""
         if self._last != "\n":
-            print(flush=True)
+            output.say(flush=True)
 
 
 def _stats(done: Done) -> str:
@@ -79,9 +80,9 @@ def _stats(done: Done) -> str:
 def show_offers(config: Config, *, as_json: bool) -> int:
     answer: Offers = _question(config, GetOffers(cwd=current_directory()))
     if as_json:
-        print(json.dumps(attrs.asdict(answer)))
+        output.say(json.dumps(attrs.asdict(answer)))
     for offer in () if as_json else answer.offers:
-        print(_UNSAFE.sub("", f"{offer.number:>3} {'warm' if offer.warm else '    '} {_told(offer)}"))
+        output.say(_UNSAFE.sub("", f"{offer.number:>3} {'warm' if offer.warm else '    '} {_told(offer)}"))
     if not answer.offers and not as_json:
         print(f"intentd: {answer.problem}" if answer.problem else "nothing has failed here", file=sys.stderr)
     return 0
@@ -100,22 +101,22 @@ def show_prompt(config: Config, offer: str | None, *, fix: bool, as_json: bool) 
     if answer.doubt:
         print(f"intentd: {answer.doubt}", file=sys.stderr)
     if as_json:
-        print(json.dumps(attrs.asdict(answer)))
+        output.say(json.dumps(attrs.asdict(answer)))
         return 0
-    print("\n\n".join(_UNSAFE.sub("", f"--- {role}\n{content}") for role, content in answer.messages))
+    output.say("\n\n".join(_UNSAFE.sub("", f"--- {role}\n{content}") for role, content in answer.messages))
     return 0
 
 
 def pause(config: Config, *, paused: bool) -> int:
     answer: Acknowledged = _question(config, Pause(paused=paused))
     words = "paused" if paused else "guessing"
-    print(f"intentd is {words}" if answer.found else f"intentd was {words} already")
+    output.say(f"intentd is {words}" if answer.found else f"intentd was {words} already")
     return 0
 
 
 def show_status(config: Config, *, as_json: bool) -> int:
     status: DaemonStatus = _question(config, GetStatus())
-    print(json.dumps(attrs.asdict(status)) if as_json else "\n".join(_status_lines(status)))
+    output.say(json.dumps(attrs.asdict(status)) if as_json else "\n".join(_status_lines(status)))
     return 0
 
 

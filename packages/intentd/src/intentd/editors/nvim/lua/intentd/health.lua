@@ -1,14 +1,17 @@
 -- `:checkhealth intentd`: what the plugin needs, and what runs here.
 local health, M = vim.health, {}
 
-local function command() -- the one that the language server is started with
+local function command() -- the words before `lsp` with which the language server is started
   local cmd = (vim.lsp.config.intentd or {}).cmd
-  return type(cmd) == 'table' and cmd[1] or 'intentd'
+  for index, word in ipairs(type(cmd) == 'table' and cmd or {}) do
+    if word == 'lsp' then return vim.list_slice(cmd, 1, index - 1) end
+  end
+  return { 'intentd' }
 end
 
 -- Whether it went well, and the lines that were said; intentd itself waits 10 s for its daemon.
 local function run(word)
-  local words = { command(), word }
+  local words = vim.list_extend(command(), { word })
   local _, ended = pcall(function() return vim.system(words, { text = true }):wait(20000) end)
   if type(ended) ~= 'table' then return false, { tostring(ended) } end
   local said = vim.trim(ended.stdout .. '\n' .. ended.stderr)
@@ -16,7 +19,6 @@ local function run(word)
 end
 
 local function check_editor()
-  if vim.fn.has('nvim-0.11') == 0 then return health.error('Neovim is older than 0.11: the plugin does nothing') end
   if vim.lsp.inline_completion then return health.ok('this Neovim has inline completion') end
   health.warn('this Neovim has no inline completion; everything else works', { 'take 0.12 or newer' })
 end
@@ -41,11 +43,12 @@ end
 
 function M.check()
   health.start('intentd')
+  if vim.fn.has('nvim-0.11') == 0 then return health.error('Neovim is older than 0.11: the plugin does nothing') end
   check_editor()
   local well, lines = run('--version')
   if not well then
     local advice = { 'put it on the PATH that Neovim is started with, or name it in vim.lsp.config' }
-    return health.error(('`%s` cannot be run: %s'):format(command(), lines[#lines]), advice)
+    return health.error(('`%s` cannot be run: %s'):format(table.concat(command(), ' '), lines[#lines]), advice)
   end
   health.ok(lines[1])
   check_client()

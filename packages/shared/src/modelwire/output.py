@@ -1,4 +1,4 @@
-"""Owns what modeld's commands print: it is written in full, or it is said why it could not be. It knows no command."""
+"""Owns what our commands print: it is written in full, or it is said why it could not be. It knows no command."""
 
 import os
 import sys
