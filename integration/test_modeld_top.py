@@ -44,7 +44,7 @@ async def test_it_shows_what_came_since_the_last_look_and_waits_for_a_daemon_tha
 
 async def test_a_daemon_that_hangs_is_said_to(daemons: Daemons) -> None:
     server = await daemons.serve()
-    top = await daemons.run("top", "--json", "--interval", "0.1", "--count", "5")
+    top = await daemons.run("top", "--json", "--interval", "0.1", "--count", "10")
     await looked(top)
     server.send_signal(signal.SIGSTOP)
     while "instance" in (seen := await looked(top)):

@@ -1,8 +1,10 @@
-"""What Ctrl-C does before a command has begun."""
+"""What Ctrl-C does before a command has begun, and while it reads."""
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +41,15 @@ def test_a_command_that_is_stopped_while_it_loads_ends_without_a_word(command: s
     program = STOPPED_IN.format(command=command, words=words, module=module)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
+
+
+@pytest.mark.parametrize("command", ["replay", "trace"])
+def test_the_first_interrupt_ends_a_command_that_reads(command: str, tmp_path: Path) -> None:
+    os.mkfifo(record := tmp_path / "record")
+    reader = subprocess.Popen([sys.executable, "-m", "modeld", command, record], stderr=subprocess.PIPE)
+    with record.open("w"):  # it has been opened at the other end
+        reader.send_signal(signal.SIGINT)
+        assert (reader.communicate(timeout=60)[1], reader.returncode) == (b"", -signal.SIGINT)
 
 
 def test_an_ignored_interrupt_stays_ignored_and_afterwards_all_is_as_before() -> None:

@@ -58,8 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(arguments: Sequence[str] | None) -> int:
     with ends_at_once():
         wanted = parse(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 cannot show all that a model says
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal that is not UTF-8 cannot show all that a model says
+        if wanted.command in _READERS:
+            return _READERS[wanted.command](wanted)
+        if wanted.command == "ask" and wanted.text == "-":
+            wanted.text = sys.stdin.read()
     try:
         status: int = asyncio.run(_COMMANDS[wanted.command](wanted))
     except ConfigError as fault:
@@ -141,10 +145,9 @@ async def _describe(wanted: argparse.Namespace) -> int:
 
 
 async def _ask(wanted: argparse.Namespace) -> int:
-    text = sys.stdin.read() if wanted.text == "-" else wanted.text
     async with _client(wanted) as client:
         chat = (await _when_loaded(client)).model.chat
-        prompt: Prompt = (ChatMessage(role="user", content=text),) if chat else (Text(text=text),)
+        prompt: Prompt = (ChatMessage(role="user", content=wanted.text),) if chat else (Text(text=wanted.text),)
         decode = DecodeConfig(max_tokens=wanted.max_tokens)
         async with client.turn(session="ask", prefix=prompt, decode=decode) as replies:
             async for reply in replies:
@@ -181,7 +184,7 @@ async def _story(wanted: argparse.Namespace) -> int:
     return 0
 
 
-async def _replay(wanted: argparse.Namespace) -> int:
+def _replay(wanted: argparse.Namespace) -> int:
     from modeld import recording
     from modeld.schedule.journal import replay
 
@@ -198,7 +201,7 @@ async def _replay(wanted: argparse.Namespace) -> int:
     return 0
 
 
-async def _trace(wanted: argparse.Namespace) -> int:
+def _trace(wanted: argparse.Namespace) -> int:
     from modeld import recording
     from modeld.trace import trace
 
@@ -261,6 +264,8 @@ def _print(what: dict[str, Any] | list[Any] | str) -> None:
     output.say(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
+_READERS: Mapping[str, Callable[[argparse.Namespace], int]] = {"replay": _replay, "trace": _trace}
+"""What needs no daemon and no loop, in which a first Ctrl-C would wait for the end of what is read."""
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], Coroutine[Any, Any, int]]] = {
     "serve": _serve,
     "status": _status,
@@ -270,8 +275,6 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
     "load": _load,
     "unload": _unload,
     "story": _story,
-    "replay": _replay,
-    "trace": _trace,
     "keys": _keys,
     "config": _config,
     "doctor": _doctor,
