@@ -5,7 +5,7 @@ import string
 import pytest
 from attrs import evolve
 
-from intentd.plan.desks import MAX_VIEWS, Desks, offering
+from intentd.plan.desks import MAX_VIEWS, SHOWN, Desks, offering
 from intentd.plan.document import Document, Place
 from intentd.plan.privacy import OVERLAP, scrub_long
 from intentd.plan.templates import Template, parse
@@ -46,6 +46,11 @@ def test_the_diagnostic_at_the_cursor_comes_first_then_errors_then_the_nearest()
     diagnostics = (at(0), at(7, 2), at(8, 2), at(4), at(9, 3))
     order = [one.line for one in likeliest(view(diagnostics=diagnostics))]
     assert order == [8, 4, 0, 7, 9]
+
+
+def test_no_two_views_of_a_long_day_have_one_id_by_chance() -> None:
+    """S10: the turn that was kept under it is sent."""
+    assert len(bytes.fromhex(offering(view()).id.removeprefix(SHOWN))) >= 8
 
 
 def test_the_prompt_shows_the_block_the_head_and_the_line() -> None:

@@ -77,7 +77,7 @@ class Desks:
 
 def offering(view: View) -> Offering:
     """Of a view that shows one thing to ask about. The same view has the same id, whenever it is shown."""
-    digest = hashlib.sha256(repr(view).encode(errors="replace")).hexdigest()[:8]
+    digest = hashlib.sha256(repr(view).encode()).hexdigest()[:16]  # which prompt is sent hangs on it
     return Offering(
         id=f"{SHOWN}{digest}", number=0, failure=failure_of(view), workspace=view.workspace, command=EDITOR, view=view
     )
