@@ -46,6 +46,10 @@ def test_the_built_in_template_is_good(template: Template) -> None:
         ("[budget]", "[budgets]", "'budgets' is not known"),
         ("title =", "title", "not TOML"),
         ("stop = [", "top_p = [", "'top_p' cannot be"),
+        ("max_tokens = 10", "seed = 99999999999999999999", "'seed' cannot be 99999999999999999999"),
+        ("max_tokens = 10", f"seed = {2**63}", "'seed' cannot be"),
+        ("max_tokens = 10", "temperature = nan", "'temperature' cannot be nan"),
+        ("max_tokens = 10", "top_p = inf", "'top_p' cannot be inf"),
     ],
 )
 def test_a_faulty_template_says_what_is_wrong(before: str, after: str, word: str) -> None:

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from attrs import fields, frozen
 
+from modelwire.codec import Codec
+from modelwire.errors import WireError
 from modelwire.messages import DecodeConfig
 
 _SYSTEM = {"workspace"}
@@ -18,6 +20,7 @@ _TITLE = {"test", "tool"}
 CHARACTERS = 12000
 """Where a template has no budget of its own."""
 _LINE = re.compile(r"at line (\d+)")
+_WIRE = Codec({"decode": DecodeConfig})
 _DECODE_KINDS: Mapping[str, tuple[type, ...]] = {
     "temperature": (int, float),
     "top_p": (int, float),
@@ -130,7 +133,11 @@ class _Reading:
                 self._fail(key, f"{key!r} cannot be {value!r}")
         if not all(isinstance(word, str) for word in table.get("stop", ())):
             self._fail("stop", "'stop' must be a list of texts")
-        return DecodeConfig(**{**table, "stop": tuple(table.get("stop", ()))})
+        settings = {**table, "stop": tuple(table.get("stop", ()))}
+        for key, value in settings.items():
+            if not _can_be_sent(DecodeConfig(**{key: value})):
+                self._fail(key, f"{key!r} cannot be {value!r:.40}")
+        return DecodeConfig(**settings)
 
     def _characters(self, table: dict[str, Any]) -> int:
         self._only(table, {"characters"})
@@ -138,3 +145,12 @@ class _Reading:
         if type(characters) is not int or characters < 1:
             self._fail("characters", "'characters' in [budget] must be a whole number above 0")
         return characters
+
+
+def _can_be_sent(config: DecodeConfig) -> bool:
+    """Not where a number is beyond 64 bits or not finite."""
+    try:
+        _WIRE.decode(_WIRE.encode("template", config))
+    except (WireError, AttributeError):  # the latter of an integer that msgpack has no room for
+        return False
+    return True
