@@ -96,6 +96,23 @@ def test_a_bad_template_of_the_users_own_is_told_of_once(tmp_path: Path, caplog:
     assert not shelf.problems
 
 
+@pytest.mark.parametrize("name", ["crash", "selection_mine"])
+@pytest.mark.parametrize("mend", [lambda file: file.write_text(GOOD), Path.unlink])
+def test_faults_are_told_while_they_are_there_without_anybody_asking_for_the_template(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, mend: Callable[[Path], None]
+) -> None:
+    shelf = TemplateShelf(tmp_path)
+    assert not shelf.problems
+    file = tmp_path / f"{name}.toml"
+    file.write_text(GOOD.replace("$source", "$sauce"))
+    for _ in range(2):
+        (problem,) = shelf.problems
+        assert problem.startswith(f"{file}:3: 'user' has no $sauce")
+    assert len(caplog.records) == 1
+    mend(file)
+    assert not shelf.problems
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_reported_and_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
     shelf = TemplateShelf(tmp_path)

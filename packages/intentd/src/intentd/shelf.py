@@ -1,6 +1,7 @@
 """Owns the templates in use: the user's file where it is good, else the built-in one, and what is wrong with a file."""
 
 import logging
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,8 +27,11 @@ class TemplateShelf:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One line for each file of the user's that is not used, as the log has it."""
+        """One line for each file of the user's that is not used now, as the log has it."""
         theirs = self._theirs()
+        for name in sorted({*self._kept, *(file.stem for file in theirs if _is_asked_for(file.stem))}):
+            with suppress(TemplateError):  # which it keeps, and logs once
+                self.get(name)
         found = {str(file): _MISNAMED.format(file) for file in theirs if not _is_asked_for(file.stem)}
         for file in found.keys() - self._misnamed.keys():
             log.warning("%s", found[file])
@@ -36,7 +40,7 @@ class TemplateShelf:
 
     @property
     def files(self) -> frozenset[str]:
-        """Where the user's are or could be, of those that were asked for."""
+        """Where the user's are or could be, of those that were read or asked for."""
         return frozenset(str(self._directory / f"{name}.toml") for name in self._kept)
 
     def names(self, beginning: str) -> tuple[str, ...]:
