@@ -35,6 +35,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(file: Path) -> 
         ("log_level = 'loud'", "'log_level' is one of debug"),
         ("socket = 5", "'socket' is a string"),
         ("= 5", "cannot be read"),
+        (f"socket = {'[' * 5000}", "cannot be read: its lists are nested too deeply"),
         ("questions = 0", "'questions' is a whole number above 0"),
         ("clients = true", "'clients' is a whole number above 0"),
     ],

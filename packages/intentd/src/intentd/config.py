@@ -117,6 +117,8 @@ def _read(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as fault:
         raise ConfigError(f"{file} cannot be read: {why(fault)}") from None
+    except RecursionError:
+        raise ConfigError(f"{file} cannot be read: its lists are nested too deeply") from None
 
 
 def _check(name: str, value: Any, origin: str) -> Any:
