@@ -9,10 +9,11 @@ import pytest
 from attrs import evolve
 
 from intentd.app import App
-from intentd.messages import CommandStarted
+from intentd.messages import Ask, CommandFinished, CommandStarted
 from intentd.sources import report
 from intentd.sources.report import DELIVERY_MS, LETTING_GO_MS, DoorReporter
 from intentd.sources.tail import Tail
+from modelwire.messages import Beat, GetStatus, Hello
 from modelwire.testing import PATIENCE_S
 from tests.intentd.conftest import RECORDED, House
 
@@ -111,6 +112,55 @@ async def test_a_daemon_that_was_told_to_pause_does_not_leave(house: House) -> N
     assert not (await asyncio.wait([leaving], timeout=0.1))[0]
     house.app.speculator.paused = False
     async with asyncio.timeout(PATIENCE_S):
+        await leaving
+
+
+class Clock:
+    """Stands still but for `now`; knows when it is looked at."""
+
+    def __init__(self) -> None:
+        self.now, self._look = 0.0, asyncio.Event()
+
+    def monotonic(self) -> float:
+        self._look.set()
+        return self.now
+
+    async def looked_at(self, times: int) -> None:
+        for _ in range(times):
+            self._look.clear()
+            await self._look.wait()
+
+
+COMMAND = (
+    CommandStarted(run="r", argv=("ruff",), cwd="/"),
+    CommandFinished(run="r", exit=0, signal=None, output=b"", total=0),
+)
+
+
+@pytest.mark.parametrize(
+    ("messages", "stays"),
+    [(COMMAND, True), ((Ask(cwd="/"),), True), ((GetStatus(),), True), ((Hello(), Beat()), False)],
+    ids=["command", "question", "chore", "beat"],
+)
+async def test_what_is_asked_for_keeps_the_daemon_however_short_it_is(
+    house: House, monkeypatch: pytest.MonkeyPatch, messages: tuple[object, ...], stays: bool
+) -> None:
+    """Each time that `left_alone` looks, nobody is there any more."""
+    door, clock = house.app.door, Clock()
+    monkeypatch.setattr("intentd.door.time", clock)
+    leaving = asyncio.create_task(door.left_alone(0.04))
+    async with asyncio.timeout(PATIENCE_S):
+        await clock.looked_at(1)
+        for step in range(2):
+            clock.now += 0.03
+            for message in messages:
+                door._take("client", f"{step}-{type(message).__name__}", message)
+            await asyncio.gather(*door._chores, *door._answers.values())
+            clock.now += 0.02
+            if stays:
+                await clock.looked_at(3)
+                assert not leaving.done()
+        clock.now += 0.05 if stays else 0
         await leaving
 
 

@@ -94,6 +94,8 @@ class Door:
     _answers: dict[tuple[str, str], asyncio.Task[None]] = field(factory=dict)
     _chores: set[asyncio.Task[None]] = field(factory=set)
     _started: float = field(factory=time.monotonic)
+    _used: float = field(factory=time.monotonic)
+    """When somebody was last seen at work; what is short lies between two looks of `left_alone`."""
     _paused_at_start: bool = field(init=False)
     _looks: Workers = field(factory=lambda: Workers(4, LOOK_S))
     _router: Router = field(init=False)
@@ -131,12 +133,12 @@ class Door:
 
         `pause` holds until `resume`, and the next daemon would not know of it.
         """
-        since = time.monotonic()
-        while time.monotonic() - since < seconds:
+        self._used = time.monotonic()
+        while time.monotonic() - self._used < seconds:
             await asyncio.sleep(min(seconds / 4, BEAT_MS / 1000))
             told = self.speculator.paused != self._paused_at_start
-            if len(self._editors) or self._answers or len(self.runs) or told:
-                since = time.monotonic()
+            if len(self._editors) or self._answers or self._chores or len(self.runs) or told:
+                self._used = time.monotonic()
 
     async def close(self) -> None:
         """Ends what is being answered, with a word to those who wait."""
@@ -152,6 +154,8 @@ class Door:
 
     def _take(self, client: str, op: str, message: object) -> None:
         """A fault of ours in one message is logged and answered; the others go on."""
+        if not isinstance(message, Hello | Beat):
+            self._used = time.monotonic()
         try:
             self._handle(client, op, message)
         except WireError as fault:
