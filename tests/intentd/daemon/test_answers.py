@@ -14,6 +14,7 @@ from intentd.present import terminal
 from intentd.shown import View
 from modelwire.errors import WireError
 from modelwire.messages import Accepted, Cancel, Done, Reason, Tokens, Turn
+from modelwire.protocol import NOBODY
 from modelwire.testing import PATIENCE_S
 from tests.intentd.daemon.talk import House, ask, turns, warm
 
@@ -36,7 +37,7 @@ async def test_a_question_with_the_id_of_one_that_is_being_answered_does_not_end
     for _ in range(2):
         door._begin("client", "1", door._asked(Ask(cwd=str(house.workspace))))
     door._gone("client")
-    assert sent == [("?", "duplicate_op")]
+    assert sent == [(NOBODY, "duplicate_op")]
 
 
 async def test_a_question_that_is_cancelled_twice_ends_once_S8(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

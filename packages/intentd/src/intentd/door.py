@@ -62,6 +62,7 @@ from modelwire.messages import (
     Reason,
     Welcome,
 )
+from modelwire.protocol import NOBODY
 from modelwire.router import Router
 
 log = logging.getLogger(__name__)
@@ -239,7 +240,7 @@ class Door:
     def _begin(self, client: str, op: str, replies: AsyncGenerator[object, None]) -> None:
         if (client, op) in self._answers:
             # Under its own id it would end the one that is being answered.
-            self._send(client, "?", Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
+            self._send(client, NOBODY, Error(code=ErrorCode.DUPLICATE_OP, message=f"operation {op} is being answered"))
             return
         self.limits.check("questions", len(self._answers))
         task = asyncio.get_running_loop().create_task(self._answer(client, op, replies))
