@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeld.backends.base import BackendError, Ids
-from modeld.slot.sampling import Sampler, _top_p, check_config
+from modeld.slot.sampling import Sampler, _top_p
+from modelwire.decoding import check_config
 from modelwire.errors import WireError
 from modelwire.messages import DecodeConfig
 

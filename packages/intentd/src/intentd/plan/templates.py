@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from attrs import fields, frozen
 
 from modelwire.codec import Codec
+from modelwire.decoding import check_config
 from modelwire.errors import WireError
 from modelwire.messages import DecodeConfig
 
@@ -135,8 +136,13 @@ class _Reading:
             self._fail("stop", "'stop' must be a list of texts")
         settings = {**table, "stop": tuple(table.get("stop", ()))}
         for key, value in settings.items():
-            if not _can_be_sent(DecodeConfig(**{key: value})):
+            config = DecodeConfig(**{key: value})
+            if not _can_be_sent(config):
                 self._fail(key, f"{key!r} cannot be {value!r:.40}")
+            try:
+                check_config(config)
+            except WireError as refusal:
+                self._fail(key, refusal.message)
         return DecodeConfig(**settings)
 
     def _characters(self, table: dict[str, Any]) -> int:

@@ -46,11 +46,12 @@ from modeld.slot.native_exactness import NativeExactnessTest
 from modeld.slot.parking import Parking
 from modeld.slot.prefill import Counts, Outcome, Pace, Prefill, Work, block_of
 from modeld.slot.prompt import Encoder, check_size
-from modeld.slot.sampling import Sampler, check_config
+from modeld.slot.sampling import Sampler
 from modeld.slot.settings import SlotSettings
 from modeld.slot.shelf import Shelf
 from modeld.slot.tape import Owner
 from modelwire.codec import MAX_ITEMS
+from modelwire.decoding import check_config
 from modelwire.errors import ErrorCode, WireError
 from modelwire.messages import DecodeConfig, Reason
 
