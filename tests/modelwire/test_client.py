@@ -428,3 +428,19 @@ async def test_closing_the_client_ends_a_question_that_still_looks_for_the_daemo
         # On a quick machine the answer may be there already; what must not be is a question without an end.
         for end in await asyncio.gather(*questions, return_exceptions=True):
             assert isinstance(end, WireError | DaemonUnreachable | RuntimeError | Status), end
+
+
+@pytest.mark.parametrize("answer", [Acknowledged(found=True), None])
+async def test_what_does_not_welcome_is_no_daemon_and_the_next_try_is_free(
+    daemon: ScriptedDaemon, answer: Acknowledged | None
+) -> None:
+    """Not another kind of reply, nor one without a beat."""
+    if answer:
+        daemon.script.answers[Hello] = lambda hello: [answer]
+    daemon.script.beat_ms = 0
+    with pytest.raises(DaemonUnreachable):
+        async with asyncio.timeout(PATIENCE_S), Client(daemon.endpoint):
+            pass
+    daemon.script = Script()
+    async with Client(daemon.endpoint) as client:
+        assert (await client.status()).state == "idle"

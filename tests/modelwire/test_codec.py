@@ -367,3 +367,10 @@ def test_any_value_in_any_field_decodes_or_is_a_fault(kind: str, data: st.DataOb
     fields = msgpack.unpackb(bytes.fromhex(GOLDEN[kind]))
     fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(VALUES)
     decodes_or_faults(msgpack.packb(fields))
+
+
+def test_an_integer_beyond_64_bits_is_refused_where_it_is_sent() -> None:
+    for seed in (2**64, 2**70, -(2**63) - 1):
+        with pytest.raises(WireError, match="Turn cannot be sent: an integer in it has more than 64 bits") as refused:
+            CODEC.encode("1", Turn(session="s", prefix=(), decode=DecodeConfig(seed=seed)))
+        assert refused.value.code == ErrorCode.MALFORMED

@@ -110,6 +110,19 @@ async def test_a_failed_guess_is_counted_and_never_shown(house: House) -> None:
         assert sent == status.figures["guesses_failed"] == speculator.MAX_PREPARED + 1  # and the fix of the first
 
 
+async def test_a_guess_in_which_intentd_fails_is_not_made_again_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(guesser.Guesser, "_done", fail)
+    async with house.connect() as door:
+        await house.command(door, "plain")
+        status = await house.until(door, lambda status: status.state == "idle" and "failed" in status.reason)
+        assert len(turns(house, speculative=True)) == status.figures["guesses_failed"] == speculator.MAX_PREPARED + 1
+
+
 async def test_a_guess_that_may_work_later_is_tried_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guesser, "GUESS_AGAIN_S", 0.01)
     answers = house.modeld.script.answers

@@ -13,6 +13,7 @@ from intentd.plan.ledger import Ledger
 from intentd.warmth import Warmth
 from modelwire.client import OperationStream
 from modelwire.errors import DaemonUnreachable, EndpointError, ErrorCode, WireError
+from modelwire.logs import told
 from modelwire.messages import Done, Progress, Reason
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,9 @@ class Guesser:
         except FAULTS as fault:
             self._has_failed(key, fault, retry=getattr(fault, "retry", True))
             measured(overflowing(fault))
+        except Exception as fault:  # ours: without a pause it would be made again at once
+            log.error("a guess could not be made:\n%s", told(fault))
+            self._has_failed(key, type(fault).__name__, retry=True)
         except asyncio.CancelledError:
             self._ledger.guessed(account, tokens)
             self._warm.interrupted(key, account, tokens, time.monotonic() - begun)

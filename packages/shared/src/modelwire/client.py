@@ -308,7 +308,9 @@ class Connection:
                 raise lost(self._protocol.service)
             link = self._meeting = Link(self.endpoint, self._protocol, self._codec, self._context)
             try:
-                self._welcome = await self._ask(link, Hello(client=self._name))
+                welcome = await self._ask(link, Hello(client=self._name))
+                if not isinstance(welcome, Welcome) or welcome.beat_ms < 1:
+                    raise unreachable(self.endpoint, self._protocol.service)
             except BaseException as fault:
                 await link.close()
                 if isinstance(fault, WireError) and fault.code == ErrorCode.DAEMON_LOST:
@@ -316,8 +318,8 @@ class Connection:
                 raise
             finally:
                 self._meeting = None
-            link.beat_every(self._welcome.beat_ms)
-            self._link = link
+            link.beat_every(welcome.beat_ms)
+            self._welcome, self._link = welcome, link
             return link
 
 

@@ -122,7 +122,10 @@ def packed(packer: msgpack.Packer, value: object, name: str, max_bytes: int) -> 
     """Raises `WireError` as `Codec.encode` does; `name` is what it calls the message."""
     try:
         data: bytes = packer.pack(value)
-    except (UnicodeEncodeError, OverflowError) as fault:
+    except OverflowError:
+        says = f"{name} cannot be sent: an integer in it has more than 64 bits; use a smaller one"
+        raise WireError(ErrorCode.MALFORMED, says) from None
+    except UnicodeEncodeError as fault:
         raise WireError(
             ErrorCode.MALFORMED, f"{name} cannot be sent: {_reason(fault)}; replace what is not valid Unicode"
         ) from None
@@ -135,7 +138,9 @@ def packed(packer: msgpack.Packer, value: object, name: str, max_bytes: int) -> 
 
 
 def _fields(message: Any) -> dict[str, Any]:
-    """Of an attrs object; the packer asks for those of the objects in it."""
+    """Of an attrs object; the packer asks for those of the objects in it, and for integers that it cannot take."""
+    if isinstance(message, int):
+        raise OverflowError
     return {field.name: getattr(message, field.name) for field in message.__attrs_attrs__}
 
 

@@ -116,3 +116,14 @@ def test_classes_of_characters_count_as_git_reads_them() -> None:
     rules = PathRules(ignored=[IgnoreFile("", "*.[[:digit:]]\n[![:alpha:]_]x.py\n")])
     assert rules.refusal("a.7") == rules.refusal("9x.py") == "git ignores it"
     assert rules.refusal("a.b") is rules.refusal("ax.py") is rules.refusal("_x.py") is None
+
+
+@pytest.mark.parametrize("line", ["gen_{:05}.o", "*_{:05}.tmp", "????????????????????{:05}", "*a*{:05}*b*"])
+@pytest.mark.parametrize("folds", [False, True])
+def test_an_ignore_file_of_thousands_of_lines_counts_as_every_other(line: str, folds: bool) -> None:
+    many = [line.format(number) for number in range(2500)]
+    text = "\n".join(["hidden/", "*.log", *many[:1250], "!kept.log", "!hidden/a.py", *many[1250:]])
+    rules = PathRules([IgnoreFile("", text)], folds=folds)
+    assert rules.refusal("hidden/a.py") == rules.refusal("a/b.log") == "git ignores it"
+    assert rules.refusal("kept.log") is rules.refusal("src/a.py") is None
+    assert rules.refusal(f"src/{line.replace('?', 'x').replace('*', 'a').format(7)}") == "git ignores it"

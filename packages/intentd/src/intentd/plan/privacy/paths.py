@@ -183,8 +183,12 @@ def _ignores(rules: tuple[_Rules, ...], path: PurePosixPath, is_folder: bool) ->
 
 def _rules(file: IgnoreFile, *, folds: bool = False) -> _Rules:
     lines = (_CLASS.sub(lambda hit: _CLASSES[hit[1]], line) for line in file.text.splitlines())
-    pattern = _folding if folds else GitIgnoreSpecPattern
-    return _Rules(PurePosixPath(file.folder), GitIgnoreSpec.from_lines(filter(_is_rule, lines), pattern))
+    pattern, rules = _folding if folds else GitIgnoreSpecPattern, [*filter(_is_rule, lines)]
+    try:
+        spec = GitIgnoreSpec.from_lines(rules, pattern)
+    except Exception:  # of its engine, for which they are too many together; a slower one takes them one by one
+        spec = GitIgnoreSpec.from_lines(rules, pattern, backend="simple")
+    return _Rules(PurePosixPath(file.folder), spec)
 
 
 def _folding(line: str) -> GitIgnoreSpecPattern:
