@@ -180,6 +180,14 @@ def test_what_is_no_record_is_said(tmp_path: Path, content: str | bytes, says: s
         list(read(tmp_path / "missing"))
 
 
+def test_the_longest_deadline_that_can_be_sent_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    op = Op(key=OpKey("ann", "1"), kind=Kind.REAL, deadline=1e6 + (2**63 - 1) / 1000)
+    write_segment(path, Segment(ScheduleLimits(), Board(), [Entry(Submitted(op), 1.0, ())]))
+    [segment] = read(path)
+    assert segment.entries[0].event == Submitted(op)
+
+
 @pytest.mark.parametrize("now", ["NaN", "1e999", "-Infinity", '"1e999"', "1e300", "true"])
 @pytest.mark.parametrize("name", ["now", "deadline"])
 def test_a_time_that_no_clock_shows_is_no_event(tmp_path: Path, name: str, now: str) -> None:

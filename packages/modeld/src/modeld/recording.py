@@ -66,8 +66,8 @@ _JSON = _converter()
 
 
 def _seconds(value: Any) -> float:
-    """Python's reader of JSON takes numbers that JSON does not have; and no clock shows more than these."""
-    if type(value) not in (int, float) or not abs(value) < 2**53:
+    """Python's reader of JSON takes numbers that JSON does not have; and no clock or deadline (2**63 ms) is further."""
+    if type(value) not in (int, float) or not abs(value) < 2**54:
         raise ValueError("no time")
     return float(value)
 

@@ -129,7 +129,7 @@ def _drafters(config: EngineConfig, backend: Backend) -> Drafters:
     can = backend.capabilities.logits and backend.capabilities.rollback
     if config.draft == "off" or not can or not isinstance(backend, LogitsBackend):
         return NoDrafts()
-    # Profile `exact` keeps its cells in bf16, for which llama.cpp has no tiles.
+    # Profile `exact` keeps K and V in types for which llama.cpp has no tiles.
     tile = config.profile == "fast"
     seconds = _scripted_costs(config) if config.backend == "fake" else time_widths(backend, time.monotonic, tile=tile)
     return PromptLookup(Lengths(Costs.measured(seconds))) if seconds else NoDrafts()
