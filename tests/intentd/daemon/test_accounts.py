@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from intentd import speculator
-from intentd.messages import DaemonStatus, Pause
+from intentd.messages import Ask, DaemonStatus, Pause
 from intentd.plan.ledger import FIRST_RETRY_S
-from modelwire.messages import Accepted, Done, Outcome, Progress, Reason, Started, Turn, Usage
+from modelwire.messages import Accepted, Done, Outcome, Progress, Reason, Started, Tokens, Turn, Usage
 from tests.intentd.daemon.talk import House, ask, turns, warm
 
 
@@ -105,3 +105,36 @@ async def test_what_was_switched_off_is_tried_again_after_a_while(
         assert (await ask(house, door))[1].usage.outcome is Outcome.HIT
         account = (await house.status(door)).triggers["test_failed"]
         assert (account["off"], account["retry_s"], account["hits"]) == (0, 0, 1)
+
+
+def begins_only(turn: Turn) -> list[object]:
+    """Guesses are made; an answer says what it found and a word, and does not end."""
+    if turn.speculative:
+        usage = Usage(prompt=90, prefilled=90)
+        return [Accepted(), Progress(reused=0, done=90, total=90), Done(reason=Reason.PREFILLED, usage=usage)]
+    return [Accepted(), Progress(reused=90, done=90, total=90), Tokens(text="It fails")]
+
+
+@pytest.mark.parametrize("first", ["whoever asked has read enough", "the tests pass"])
+async def test_a_guess_that_was_used_counts_though_its_answer_does_not_end(house: House, first: str) -> None:
+    """Ten times, so that nobody's questions switch off what they use."""
+    house.modeld.script.answers[Turn] = begins_only
+    async with house.connect() as door:
+        for number in range(1, 11):
+            await house.command(door, "plain")
+            await house.until(door, warm)
+            stream = door.start(Ask(cwd=str(house.workspace)))
+            async for reply in stream:
+                if isinstance(reply, Tokens):
+                    break
+            if first == "the tests pass":
+                await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+                await house.until(door, lambda status: not status.offers)
+            await stream.cancel()
+            await house.printed(door, b"5 passed in 0.1s\n", exit=0)
+            status = await house.until(
+                door, lambda status, so_far=number: not status.offers and status.figures.get("answers_hit") == so_far
+            )
+        account = status.triggers["test_failed"]
+        assert (account["asks"], account["hits"], account["wasted"], account["off"]) == (10, 10, 0, 0)
+        house.app.speculator.ledger.check()

@@ -26,7 +26,7 @@ from intentd.warmth import Warmth
 from modelwire.client import Client, OperationStream
 from modelwire.errors import DaemonUnreachable, ErrorCode, WireError
 from modelwire.link import probe
-from modelwire.messages import Done, ModelDescription, Outcome, Status
+from modelwire.messages import Done, ModelDescription, Outcome, Progress, Status
 
 log = logging.getLogger(__name__)
 
@@ -324,10 +324,11 @@ class Speculator:
                 if sent.focus is not None:
                     yield sent.focus
                 try:
-                    async with self._send(await self.reach(), offering, sent, speculative=False) as stream:
-                        async for reply in stream:
-                            if isinstance(reply, Done):
-                                self._answered(offering, intent, sent, reply)
+                    async with (
+                        self._send(await self.reach(), offering, sent, speculative=False) as stream,
+                        contextlib.aclosing(self._counted(offering, intent, sent, stream)) as replies,
+                    ):
+                        async for reply in replies:
                             yield reply
                 except WireError as fault:
                     if not self.planner.measured(measured_as(offering), sent, overflowing(fault)):
@@ -340,15 +341,33 @@ class Speculator:
             self._answering -= 1
             self.poke()
 
-    def _answered(self, offering: Offering, intent: Intent, turn: PlannedTurn, done: Done) -> None:
-        outcome = done.usage.outcome
+    async def _counted(
+        self, offering: Offering, intent: Intent, turn: PlannedTurn, stream: OperationStream
+    ) -> AsyncGenerator[object, None]:
+        """The replies. What the guess was good for counts also where nobody waits for the end."""
+        base = self._plans.get((offering.id, "explain")) if intent == "fix" else None
+        found: Progress | None = None
+        outcome = Outcome.NONE
+        account = FIX if intent == "fix" else offering.failure.trigger
+        with self._warm.asking(turn.key, *([base.key] if base else [])):
+            try:
+                async for reply in stream:
+                    if isinstance(reply, Progress):
+                        found = found or reply
+                    elif isinstance(reply, Done):
+                        found, outcome = None, reply.usage.outcome
+                        self._found(turn, account, outcome, base)
+                        self.planner.measured(measured_as(offering), turn, reply.usage.prompt)
+                        log.info("answer %s: %s, %s", turn.key, reply.reason, outcome)
+                    yield reply
+            finally:
+                if found is not None:
+                    self._found(turn, account, self._warm.outcome(turn.key, found), base)
+
+    def _found(self, turn: PlannedTurn, account: str, outcome: Outcome, base: Candidate | None) -> None:
         if outcome is not Outcome.NONE:
             self.figures[f"answers_{outcome}"] += 1
-            base = self._plans.get((offering.id, "explain")) if intent == "fix" else None
-            account = FIX if intent == "fix" else offering.failure.trigger
             self._warm.asked(turn.key, account, outcome, base=base.key if base else None)
-        self.planner.measured(measured_as(offering), turn, done.usage.prompt)
-        log.info("answer %s: %s, %s", turn.key, done.reason, outcome)
 
     @contextlib.contextmanager
     def busy(self) -> Iterator[None]:

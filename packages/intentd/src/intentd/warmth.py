@@ -1,11 +1,14 @@
 """Owns what is warm by modeld's own word, and tells the ledger what became of it. It sends nothing."""
 
 import time
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 
 from attrs import evolve, frozen
 
 from intentd.plan.ledger import Ledger
+from modelwire.messages import Outcome, Progress
 
 _USED = ("hit", "partial")
 
@@ -27,6 +30,7 @@ class Warmth:
         self._ledger = ledger
         self._warm: dict[str, _Prefilled] = {}
         self._begun: dict[str, _Prefilled] = {}
+        self._being_asked: Counter[str] = Counter()
 
     def __contains__(self, key: str) -> bool:
         return key in self._warm
@@ -46,6 +50,15 @@ class Warmth:
         """A guess was stopped before its end. What it has prefilled may still serve."""
         self._begun[key] = self._add(self._begun.get(key, _Prefilled(account)), tokens, seconds)
 
+    @contextmanager
+    def asking(self, *keys: str) -> Iterator[None]:
+        """Meanwhile they are asked for, whatever becomes of their offers: what they found is known before the end."""
+        self._being_asked.update(keys)
+        try:
+            yield
+        finally:
+            self._being_asked -= Counter(keys)
+
     def asked(self, key: str, account: str, outcome: str, *, base: str | None = None) -> None:
         """A question was answered: it counts for the guess that was made for it, else for `account`.
 
@@ -63,8 +76,18 @@ class Warmth:
             self._ledger.used(shared.account, now)
             self._warm[base] = _Prefilled(shared.account, asked=True)
 
+    def outcome(self, key: str, found: Progress) -> Outcome:
+        """What modeld would say at the end of a question that found so much."""
+        if found.reused >= found.total:
+            return Outcome.HIT
+        if not found.reused:
+            return Outcome.COLD
+        guess = self._warm.get(key) or self._begun.get(key)
+        return Outcome.PARTIAL if guess and not guess.asked else Outcome.WARM
+
     def keep(self, wanted: Set[str]) -> None:
-        """Only these can be asked for any more."""
+        """Only these can be asked for any more, and those that are being asked for."""
+        wanted = wanted | self._being_asked.keys()
         for key in self._begun.keys() - wanted:
             begun = self._begun.pop(key)
             self._ledger.lost(begun.account, begun.tokens, begun.seconds)
