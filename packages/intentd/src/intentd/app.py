@@ -20,7 +20,7 @@ from intentd.sources.host import HostWatch, lack
 from intentd.sources.modeld import ModeldKeeper
 from intentd.speculator import Speculator
 from intentd.upkeep import kept_up
-from modelwire import logs
+from modelwire import descriptors, logs
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
@@ -98,6 +98,7 @@ def serve(config: Config, *, idle_s: float | None = None) -> int:
     if unknown := unknown_variables():
         log.warning("%s", unknown)
     sys.setswitchinterval(SWITCH_S)
+    descriptors.raise_limit()
     return asyncio.run(_serve(App(config), config.socket, idle_s))
 
 

@@ -27,6 +27,7 @@ from modeld.schedule.board import Board
 from modeld.schedule.journal import Entry
 from modeld.server import Server
 from modeld.sessions import SessionLimits
+from modelwire import descriptors
 from modelwire.endpoint import is_tcp, runtime_dir, socket_path
 from modelwire.errors import EndpointError
 from modelwire.protocol import MODELD
@@ -99,6 +100,7 @@ class App:
 
     async def run(self) -> int:
         """The exit status: 0 after SIGTERM, 130 after SIGINT. Raises `EndpointError` and `CannotServe`."""
+        descriptors.raise_limit()
         async with AsyncExitStack() as stack:
             await self._startup(stack)
             await self._main_loop()
