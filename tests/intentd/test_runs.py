@@ -1,6 +1,7 @@
 """Outputs count in the order in which their commands ended, however long each takes to be read."""
 
 import asyncio
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from intentd.plan.offers import OfferBook
 from intentd.plan.tools import catalogue
 from intentd.plan.triggers import Failure
 from intentd.planner import Planner
-from intentd.runs import Runs
+from intentd.runs import MAX_WAITING, Runs
 from intentd.shelf import TemplateShelf
 from intentd.workers import MAX_LOST_AT
 from modelwire.testing import PATIENCE_S
@@ -170,3 +171,32 @@ async def test_a_run_that_a_signal_ended_speaks_for_what_it_names_alone(tmp_path
         await runs.finish("c", CommandFinished(run=run, exit=exit, signal=signal, output=output, total=len(output)))
     assert [offer.failure.name for offer in offers.all()][:1] == ["tests/test_a.py::test_x"]
     assert len(offers.all()) == 5
+
+
+async def test_opting_out_is_not_lost_with_the_directory(tmp_path: Path) -> None:
+    offers, clone = OfferBook(), tmp_path / "clone"
+    runs = Runs(offers, Intake(catalogue()), Planner(TemplateShelf(tmp_path)))
+    (tmp_path / ".git").mkdir()
+    (clone / ".git").mkdir(parents=True)
+    (clone / ".noguessahead").touch()
+    runs.start("c", "a", CommandStarted(run="a", argv=("pytest",), cwd=str(clone)))
+    shutil.rmtree(clone)
+    await runs.finish("c", ended("a", FAILING, 1))
+    assert not offers.all()
+
+
+async def test_of_outputs_that_wait_to_be_read_the_oldest_goes(tmp_path: Path) -> None:
+    offers, intake = OfferBook(), SlowAtFirst()
+    runs = Runs(offers, intake, Planner(TemplateShelf(tmp_path)))
+    names = [str(number) for number in range(MAX_WAITING + 2)]
+    for run in names:
+        runs.start("c", run, CommandStarted(run=run, argv=("pytest",), cwd=str(tmp_path)))
+    first = asyncio.create_task(runs.finish("c", ended(names[0], PASSING, 0)))
+    await intake.begins()
+    rest = [asyncio.create_task(runs.finish("c", ended(run, FAILING, 1))) for run in names[1:]]
+    async with asyncio.timeout(PATIENCE_S / 2):  # the first one is held for PATIENCE_S
+        assert await first is not None
+        assert await rest[0] is not None
+    intake.gate.set()
+    await asyncio.gather(*rest)
+    assert offers.all()

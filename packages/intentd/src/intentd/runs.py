@@ -19,7 +19,7 @@ from intentd.planner import Planner
 from intentd.sources.git import Unanswered, changed
 from intentd.sources.mounts import drive
 from intentd.workers import NoThread, TookTooLong, Workers
-from intentd.workspace import standing
+from intentd.workspace import is_gone, standing
 from modelwire.logs import told
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ LOOK_S = 2.0
 whatever becomes of those), and at what was changed."""
 READ_S = 30.0
 """So long an output may take to be read."""
+MAX_WAITING = 16
+"""So many outputs of one workspace may wait to be read: the oldest one goes."""
 
 
 @define(eq=False)
@@ -57,6 +59,7 @@ class Taking:
     cwd: str
     standing: asyncio.Task[tuple[str, bool] | None]
     task: asyncio.Task[bool] | None = None
+    dropped: bool = False
 
     @property
     def root(self) -> str | None:
@@ -144,6 +147,10 @@ class Runs:
         self._taking.append(taking)
         try:
             return await taking.task
+        except asyncio.CancelledError:
+            if not taking.dropped:
+                raise
+            return False
         except TookTooLong:
             log.error("an output of %d bytes takes too long to read: nothing is offered for it", len(message.output))
             return False
@@ -151,11 +158,21 @@ class Runs:
             log.error("the output of a command could not be read:\n%s", told(fault))
             return False
         finally:
-            self._taking.remove(taking)
+            if not taking.dropped:
+                self._taking.remove(taking)
+
+    def _bound(self, root: str) -> None:
+        its = [one for one in self._taking if one.root == root]
+        for one in its[:-MAX_WAITING]:
+            if one.task:
+                log.warning("too many outputs of %s wait to be read: the oldest is dropped", root)
+                one.dropped = True
+                self._taking.remove(one)
+                one.task.cancel()
 
     async def _standing(self, cwd: str) -> tuple[str, bool] | None:
         with suppress(TookTooLong, NoThread, OSError, ValueError, RuntimeError):
-            return await self._looks.do(partial(standing, cwd), place=drive(cwd))
+            return await self._looks.do(partial(_standing, cwd), place=drive(cwd))
         return None
 
     async def _read(
@@ -170,6 +187,7 @@ class Runs:
         if out:
             self._offers.forget(root)
             return True
+        self._bound(root)
         event = evolve(event, workspace=root)
         failures = await self._workers.do(partial(read, event), place=f"output of {root}")
         anchors: dict[Failure, str | None] = {}
@@ -183,6 +201,12 @@ class Runs:
         self._offers.take(event, failures, anchors)
         log.info("a command said %s failures (exit status %s)", "no" if failures is None else len(failures), event.exit)
         return failures is not None
+
+
+def _standing(cwd: str) -> tuple[str, bool] | None:
+    """None where the directory is gone: whether it had opted out cannot be known, and it is in no other workspace."""
+    seen = standing(cwd)
+    return None if is_gone(cwd) else seen
 
 
 async def _over(takings: Sequence[Taking], root: str) -> None:
