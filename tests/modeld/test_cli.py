@@ -70,6 +70,7 @@ def test_the_help_names_every_option_with_its_variable(capsys: pytest.CaptureFix
         ["serve", "--queue"],
         ["story"],
         ["story", "1", "--last"],
+        ["story", ""],
         ["replay"],
         ["trace"],
         ["top", "--interval", "0"],

@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = _add(commands, "doctor", "what is well here, and what to do where not", "modeld doctor", notes)
     _add_options(doctor)
     which = story.add_mutually_exclusive_group(required=True)
-    which.add_argument("op", nargs="?", help="its id, as its client and the log name it")
+    which.add_argument("op", nargs="?", type=_id, help="its id, as its client and the log name it")
     which.add_argument("--last", action="store_true", help="the newest")
     story.add_argument("--client", default="", help="the beginning of the client's name, where several used the id")
     load.add_argument("file", nargs="?", help="the model; without it, what was unloaded")
@@ -74,6 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     for command in (status, top, describe, ask, story, load, unload):
         command.add_argument("--socket", help="where the daemon serves, as ipc:///path/modeld.sock")
     return parser
+
+
+def _id(word: str) -> str:
+    """On the wire an empty one means the newest, which a script with an empty variable does not."""
+    if not word:
+        raise argparse.ArgumentTypeError("an id is not empty: --last tells of the newest")
+    return word
 
 
 def _count(word: str) -> int:
