@@ -111,7 +111,9 @@ async def _top(wanted: argparse.Namespace) -> int:
         for number in count(1):
             problem = ""
             try:
-                status = await asyncio.wait_for(client.status(), None if number == 1 else wanted.interval + PATIENCE_S)
+                # `wait_for` of Python 3.11 can swallow Ctrl-C.
+                async with asyncio.timeout(None if number == 1 else wanted.interval + PATIENCE_S):
+                    status = await client.status()
                 view.add(status, time.monotonic())
             except TimeoutError:
                 problem = "modeld does not answer"
