@@ -16,4 +16,4 @@ assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
+    subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=60)

@@ -553,6 +553,11 @@ def harmless(count: int = 2000, seed: int = SEED + 1) -> Iterator[tuple[str, str
         yield maker.__name__, rng.choice([text, file_text(rng, text), diff_text(rng, text), terminal_text(rng, text)])
 
 
+def marked(mark: str, text: str) -> str:
+    """As a diff shows it."""
+    return "\n".join(mark + line for line in text.split("\n"))
+
+
 def main() -> None:
     """Print what is left of planted secrets and what is taken out of harmless texts."""
     from intentd.plan.privacy import scrub
@@ -568,8 +573,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-def marked(mark: str, text: str) -> str:
-    """As a diff shows it."""
-    return "\n".join(mark + line for line in text.split("\n"))
